@@ -1,0 +1,51 @@
+"""
+Everything this package raises on purpose.
+
+    ResilienceError            could not do it; the text names what and what to do
+    ├── UsageError             the caller's input is wrong
+    │   └── ConfigError        a configuration file is wrong
+    ├── SlurmError             Slurm refused or answered nonsense
+    │   └── SlurmSilentError   Slurm did not answer in time; nothing is known
+    ├── UntrustedFileError     a file is not what it should be: a link, foreign, too large, torn
+    ├── LockBusyError          somebody else holds the lock
+    ├── LaunchError            the job cannot be started as asked
+    └── CheckpointError        a checkpoint cannot be written or read
+
+The command line turns each into one line and exit status 2.
+"""
+
+
+class ResilienceError(Exception):
+    """Could not do it; the text says what was attempted and what to do."""
+
+
+class UsageError(ResilienceError):
+    """The caller's input is wrong."""
+
+
+class ConfigError(UsageError):
+    """A configuration file is wrong; names the file and the key."""
+
+
+class SlurmError(ResilienceError):
+    """Slurm refused a request, or its answer could not be understood."""
+
+
+class SlurmSilentError(SlurmError):
+    """Slurm did not answer in time: the state is unknown, so nothing may be changed."""
+
+
+class UntrustedFileError(ResilienceError):
+    """A file is a link, belongs to somebody else, is too large, or is torn."""
+
+
+class LockBusyError(ResilienceError):
+    """Somebody else holds the lock."""
+
+
+class LaunchError(ResilienceError):
+    """The job cannot be started as asked."""
+
+
+class CheckpointError(ResilienceError):
+    """A checkpoint cannot be written or read."""

@@ -1,0 +1,162 @@
+"""
+The run directory: what one job leaves behind for people and for the controller.
+
+    <run directory>/                     named by the job's Comment: slurm-resilience=<path>
+        attempt-0/
+            heartbeat.json               how far each rank is (replaced every few seconds)
+            incident.json                why this attempt ended, and what to do about it
+            stacks/rank-3.txt            Python stacks taken before a stalled job was ended
+        attempt-1/ …
+
+Each JSON file is written whole or not at all. Readers do not trust it: see `read_incident`.
+"""
+
+import re
+from pathlib import Path
+from typing import Literal
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from slurm_resilience.errors import UntrustedFileError
+from slurm_resilience.files import read_bounded, refusing, replace
+
+TOKEN = "slurm-resilience"  # noqa: S105 - a word in the job's Comment, not a secret
+MOST_BYTES = 1 << 20
+
+Kind = Literal["crash", "stall", "notice"]
+Class = Literal[
+    "network", "power", "hardware", "software", "memory", "storage", "checkpoint",
+    "user-error", "preemption", "time-limit", "cancelled", "requeued", "unknown",
+]  # fmt: skip
+Retry = Literal["same-nodes", "exclude-node", "hold", "stop", "leave"]
+
+
+class Suspect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A node accused by one incident, and why."""
+
+    node: str
+    why: str
+    rank: int | None = None
+
+
+class Incident(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Why one attempt ended. Times are Unix seconds."""
+
+    job: str
+    attempt: int
+    kind: Kind
+    class_: Class = msgspec.field(name="class")
+    cause: str
+    """Stable id of the deciding finding, for example `rank-stopped`."""
+    reason: str
+    """The same in one line for people."""
+    retry: Retry
+    detected_at: float
+    suspects: tuple[Suspect, ...] = ()
+    evidence: tuple[str, ...] = ()
+    """Lines that decided, the deciding one first."""
+    last_step: int | None = None
+    saved_step: int | None = None
+    """Step of the newest checkpoint known to be whole."""
+    progressed_at: float | None = None
+    """When the attempt last moved."""
+
+
+class RankProgress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One rank in a heartbeat summary."""
+
+    rank: int
+    node: str
+    step: int
+    phase: str
+    saved_step: int
+    age_s: float
+    """Seconds since step or phase changed."""
+
+
+class Heartbeats(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All ranks of one attempt at one moment (Unix seconds)."""
+
+    job: str
+    attempt: int
+    at: float
+    ranks: tuple[RankProgress, ...] = ()
+
+
+def attempt_directory(run_directory: Path, attempt: int) -> Path:
+    """Where attempt number *attempt* (the job's restart count) keeps its files."""
+    return run_directory / f"attempt-{attempt}"
+
+
+def write_incident(run_directory: Path, incident: Incident) -> None:
+    """Leave *incident* for people and the controller; creates the attempt's directory."""
+    _write(attempt_directory(run_directory, incident.attempt) / "incident.json", incident)
+
+
+def write_heartbeats(run_directory: Path, heartbeats: Heartbeats) -> None:
+    """Replace the heartbeat summary of an attempt."""
+    _write(attempt_directory(run_directory, heartbeats.attempt) / "heartbeat.json", heartbeats)
+
+
+def read_incident(run_directory: Path, attempt: int, *, owner: int | None = None) -> Incident | None:
+    """
+    The incident of an attempt, None where there is none.
+
+    Raises `UntrustedFileError` for a link, an owner other than user id *owner*, more than a
+    mebibyte, or anything that is not exactly an incident of this attempt.
+    """
+    path = attempt_directory(run_directory, attempt) / "incident.json"
+    owners = None if owner is None else frozenset({owner})
+    try:
+        data = read_bounded(path, most_bytes=MOST_BYTES, owners=owners)
+    except FileNotFoundError:
+        return None
+    incident = parse_incident(data, path)
+    if incident.attempt != attempt:
+        raise refusing(path)(f"speaks of attempt {incident.attempt}")
+    return incident
+
+
+def parse_incident(data: bytes, path: Path) -> Incident:
+    """An incident from its JSON text; `UntrustedFileError` names *path* where it is not one."""
+    try:
+        return msgspec.json.decode(data, type=Incident)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UntrustedFileError(f"{path}: not an incident file: {error}; not used") from error
+
+
+def _write(path: Path, value: msgspec.Struct) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace(path, msgspec.json.format(msgspec.json.encode(value)) + b"\n")
+
+
+# ── the token in the job's Comment ──────────────────────────────────────────────────────────
+
+
+def takes_part(comment: str) -> bool:
+    """Whether a job's Comment says that it takes part."""
+    return any(word == TOKEN or word.startswith(f"{TOKEN}=") for word in comment.split())
+
+
+def run_directory_of(comment: str, *, work_dir: str, job: str) -> Path | None:
+    """
+    The run directory that a job's Comment names, None where the job takes no part.
+
+    `slurm-resilience=<path>` names it (percent-encoded, `%j` standing for the job id, relative to
+    the job's working directory); the bare word means `slurm-resilience/<job id>` there.
+    """
+    for word in comment.split():
+        if word == TOKEN:
+            return Path(work_dir) / TOKEN / job
+        if word.startswith(f"{TOKEN}="):
+            text = word.removeprefix(f"{TOKEN}=").replace("%j", job)
+            return Path(work_dir) / unquote(text)
+    return None
+
+
+def with_run_directory(comment: str, run_directory: Path) -> str:
+    """*comment* with our token naming *run_directory*; what others wrote there stays."""
+    token = f"{TOKEN}={quote(str(run_directory))}"
+    rest = re.sub(rf"(?<!\S){TOKEN}(=\S*)?(?!\S)", " ", comment).split()
+    return " ".join([*rest, token])

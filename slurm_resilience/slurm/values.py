@@ -1,0 +1,67 @@
+"""Jobs and nodes as Slurm tells them: frozen, the same for every Slurm version and adapter."""
+
+import msgspec
+
+
+class Job(msgspec.Struct, frozen=True):
+    """One job, array task, or heterogeneous job (by its leader)."""
+
+    id: str
+    """As Slurm's commands take it: `12`, or `12_3` for an array task."""
+    state: str
+    """Base state: PENDING, RUNNING, COMPLETED, FAILED, …"""
+    flags: frozenset[str] = frozenset()
+    """COMPLETING, REQUEUE_HOLD, SPECIAL_EXIT, … where they are set beside the state."""
+    reason: str = ""
+    """Why it waits: BeginTime, JobHeldUser, …"""
+    user_id: int = -1
+    restarts: int = 0
+    nodes: tuple[str, ...] = ()
+    """Nodes of the running (or last) attempt; empty while pending."""
+    nodes_needed: int = 1
+    excluded: tuple[str, ...] = ()
+    comment: str = ""
+    partition: str = ""
+    work_dir: str = ""
+    can_requeue: bool = True
+    held: bool = False
+    begins_at: float | None = None
+    """Unix seconds before which it may not start, where it is pending."""
+    started_at: float | None = None
+    ends_at: float | None = None
+    """Unix seconds of the time limit, where it is running."""
+
+    @property
+    def is_pending(self) -> bool:
+        """Waiting, with nothing of an earlier attempt left to clean up."""
+        return self.state == "PENDING" and "COMPLETING" not in self.flags
+
+    @property
+    def is_running(self) -> bool:
+        """Running and not on its way out."""
+        return self.state == "RUNNING" and "COMPLETING" not in self.flags
+
+
+class Node(msgspec.Struct, frozen=True):
+    """One node."""
+
+    name: str
+    state: str
+    """Base state: IDLE, ALLOCATED, MIXED, DOWN, …"""
+    flags: frozenset[str] = frozenset()
+    """DRAIN, NOT_RESPONDING, MAINTENANCE, PLANNED, …"""
+    reason: str = ""
+    """The reason alone, without Slurm's ` [user@time]` stamp."""
+    boot_time: float | None = None
+    partitions: tuple[str, ...] = ()
+
+    @property
+    def is_drained(self) -> bool:
+        """Takes no new work because somebody said so."""
+        return "DRAIN" in self.flags
+
+    @property
+    def is_usable(self) -> bool:
+        """Could take work, now or when what runs on it ends."""
+        away = {"DRAIN", "NOT_RESPONDING", "FAIL", "POWERED_DOWN", "REBOOT_REQUESTED"}
+        return self.state not in {"DOWN", "ERROR", "UNKNOWN", "FUTURE"} and not self.flags & away

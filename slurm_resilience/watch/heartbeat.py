@@ -1,0 +1,151 @@
+"""
+The heartbeat file: how a rank tells the agent on its node that it moves, and is told to stop.
+
+One small file a rank on /dev/shm, mapped by both sides. The rank writes everything but the stop
+word, which only the agent writes. No torch here: the agent and the ranks share this module.
+"""
+
+import mmap
+import os
+import struct
+from enum import IntEnum
+from pathlib import Path
+from typing import NamedTuple
+
+from slurm_resilience.errors import UntrustedFileError
+
+DIRECTORY_VARIABLE = "SLURM_RESILIENCE_HEARTBEATS"
+"""Names the directory of heartbeat files; set by the agent for its ranks."""
+
+_MAGIC = b"SRHB0001"
+_RECORD = struct.Struct("<qqqqqqdd")
+_SEQUENCE = struct.Struct("<Q")
+_STOP = struct.Struct("<Q")
+_SEQUENCE_AT = 8
+_RECORD_AT = 16
+_STOP_AT = 120
+SIZE = 128
+
+
+class Phase(IntEnum):
+    """What a rank is doing."""
+
+    START = 0
+    STEP = 1
+    SAVE = 2
+    LOAD = 3
+    EVAL = 4
+    DONE = 5
+
+
+class Stop(IntEnum):
+    """What the agent asks of a rank."""
+
+    GO_ON = 0
+    SAVE_AND_STOP = 1
+
+
+class Beat(NamedTuple):
+    """One rank's last sign of life. Steps are -1 where there is none yet."""
+
+    rank: int
+    local_rank: int
+    pid: int
+    step: int
+    phase: Phase
+    saved_step: int
+    """Step of the newest checkpoint known to be whole; -1: none."""
+    changed: float
+    """CLOCK_MONOTONIC seconds at which step or phase last changed."""
+    written: float
+    """CLOCK_MONOTONIC seconds of the last write."""
+
+
+class Heartbeat:
+    """The rank's end: write beats, read the stop word."""
+
+    def __init__(self, directory: Path, *, rank: int, local_rank: int) -> None:
+        self.path = directory / f"rank-{rank}.beat"
+        self._fixed = (rank, local_rank, os.getpid())
+        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(self.path, flags, 0o600)
+        try:
+            os.ftruncate(descriptor, SIZE)
+            self._map = mmap.mmap(descriptor, SIZE)
+        finally:
+            os.close(descriptor)
+        self._sequence = 0
+        self._last = (-2, -1)
+        self._changed = 0.0
+
+    def beat(self, step: int, phase: Phase, *, saved_step: int, now: float) -> None:
+        """Say what this rank does at *now* (CLOCK_MONOTONIC seconds)."""
+        if (step, phase) != self._last:
+            self._last = (step, phase)
+            self._changed = now
+        # Odd while writing, so that a reader never takes half a record for a whole one.
+        _SEQUENCE.pack_into(self._map, _SEQUENCE_AT, self._sequence + 1)
+        _RECORD.pack_into(
+            self._map, _RECORD_AT, *self._fixed, step, phase, saved_step, self._changed, now
+        )
+        self._sequence += 2
+        _SEQUENCE.pack_into(self._map, _SEQUENCE_AT, self._sequence)
+        if self._sequence == 2:  # noqa: PLR2004 - first whole record: now it may be found
+            self._map[: len(_MAGIC)] = _MAGIC
+
+    @property
+    def stop(self) -> Stop:
+        """What the agent asks for."""
+        (word,) = _STOP.unpack_from(self._map, _STOP_AT)
+        return Stop.SAVE_AND_STOP if word else Stop.GO_ON
+
+    def close(self) -> None:
+        """Unmap; the file stays for the agent."""
+        self._map.close()
+
+
+def read_beat(path: Path) -> Beat:
+    """
+    The last whole record of a heartbeat file.
+
+    Raises `UntrustedFileError` where the file is a link, foreign, of the wrong size, torn, or
+    not (yet) a heartbeat.
+    """
+    with _opened(path, write=False) as area:
+        for _ in range(100):
+            (before,) = _SEQUENCE.unpack_from(area, _SEQUENCE_AT)
+            record = _RECORD.unpack_from(area, _RECORD_AT)
+            (after,) = _SEQUENCE.unpack_from(area, _SEQUENCE_AT)
+            if before == after and before % 2 == 0:
+                break
+        else:
+            raise UntrustedFileError(f"{path}: torn heartbeat; its writer died while writing")
+        if area[: len(_MAGIC)] != _MAGIC:
+            raise UntrustedFileError(f"{path}: not a heartbeat file (yet)")
+    rank, local_rank, pid, step, phase, saved_step, changed, written = record
+    try:
+        known = Phase(phase)
+    except ValueError as error:
+        raise UntrustedFileError(f"{path}: unknown phase {phase}") from error
+    return Beat(rank, local_rank, pid, step, known, saved_step, changed, written)
+
+
+def write_stop(path: Path, stop: Stop) -> None:
+    """Tell the rank behind *path* to save and stop; `UntrustedFileError` as `read_beat`."""
+    with _opened(path, write=True) as area:
+        _STOP.pack_into(area, _STOP_AT, stop)
+
+
+def _opened(path: Path, *, write: bool) -> mmap.mmap:
+    flags = (os.O_RDWR if write else os.O_RDONLY) | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags)
+    except OSError as error:
+        raise UntrustedFileError(f"{path}: {error.strerror}") from error
+    try:
+        status = os.fstat(descriptor)
+        if status.st_uid != os.geteuid() or status.st_size != SIZE:
+            raise UntrustedFileError(f"{path}: not a heartbeat file of this user")
+        return mmap.mmap(descriptor, SIZE, access=mmap.ACCESS_WRITE if write else mmap.ACCESS_READ)
+    finally:
+        os.close(descriptor)
