@@ -69,13 +69,20 @@ def _from_environment() -> Path | None:
     return Path(value) if value else None
 
 
+def _root_alone_writes(status: os.stat_result) -> bool:
+    others = stat.S_IWOTH | (stat.S_IWGRP if status.st_gid != 0 else 0)
+    return status.st_uid == 0 and not status.st_mode & others
+
+
 def _read(path: Path) -> bytes:
     try:
         # Followed once, here: administrators do link their configuration.
         real = path.resolve(strict=True)
         status = real.stat()
-        if os.geteuid() == 0 and (status.st_uid != 0 or status.st_mode & stat.S_IWOTH):
-            raise ConfigError(f"{path}: others than root can write it; chown root and chmod go-w")
+        if os.geteuid() == 0 and not _root_alone_writes(status):
+            raise ConfigError(
+                f"{path}: not root's alone to write; chown root and chmod go-w it"
+            )
         return read_bounded(real, most_bytes=MOST_BYTES)
     except FileNotFoundError as error:
         raise ConfigError(f"{path}: no such file") from error

@@ -16,7 +16,9 @@ def held(path: Path, *, wait_s: float = 0.0) -> Iterator[None]:
     try:
         lock.acquire()
     except Timeout as error:
-        raise LockBusyError(f"{path} is held by another process; stop that one first") from error
+        raise LockBusyError(
+            f"{path} is held by another process; stop that one first"
+        ) from error
     try:
         yield
     finally:

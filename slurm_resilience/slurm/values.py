@@ -64,4 +64,6 @@ class Node(msgspec.Struct, frozen=True):
     def is_usable(self) -> bool:
         """Could take work, now or when what runs on it ends."""
         away = {"DRAIN", "NOT_RESPONDING", "FAIL", "POWERED_DOWN", "REBOOT_REQUESTED"}
-        return self.state not in {"DOWN", "ERROR", "UNKNOWN", "FUTURE"} and not self.flags & away
+        return (
+            self.state not in {"DOWN", "ERROR", "UNKNOWN", "FUTURE"} and not self.flags & away
+        )

@@ -146,6 +146,8 @@ def _opened(path: Path, *, write: bool) -> mmap.mmap:
         status = os.fstat(descriptor)
         if status.st_uid != os.geteuid() or status.st_size != SIZE:
             raise UntrustedFileError(f"{path}: not a heartbeat file of this user")
-        return mmap.mmap(descriptor, SIZE, access=mmap.ACCESS_WRITE if write else mmap.ACCESS_READ)
+        return mmap.mmap(
+            descriptor, SIZE, access=mmap.ACCESS_WRITE if write else mmap.ACCESS_READ
+        )
     finally:
         os.close(descriptor)

@@ -1,0 +1,68 @@
+"""
+What one attempt of a job leaves as evidence: frozen values, to and from JSON.
+
+`run_directory` says where they lie and reads and writes them.
+"""
+
+from typing import Literal
+
+import msgspec
+
+Kind = Literal["crash", "stall", "notice"]
+Class = Literal[
+    "network", "power", "hardware", "software", "memory", "storage", "checkpoint",
+    "user-error", "preemption", "time-limit", "cancelled", "requeued", "unknown",
+]  # fmt: skip
+Retry = Literal["same-nodes", "exclude-node", "hold", "stop", "leave"]
+
+
+class Suspect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A node accused by one incident, and why."""
+
+    node: str
+    why: str
+    rank: int | None = None
+
+
+class Incident(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Why one attempt ended. Times are Unix seconds."""
+
+    job: str
+    attempt: int
+    kind: Kind
+    class_: Class = msgspec.field(name="class")
+    cause: str
+    """Stable id of the deciding finding, for example `rank-stopped`."""
+    reason: str
+    """The same in one line for people."""
+    retry: Retry
+    detected_at: float
+    suspects: tuple[Suspect, ...] = ()
+    evidence: tuple[str, ...] = ()
+    """Lines that decided, the deciding one first."""
+    last_step: int | None = None
+    saved_step: int | None = None
+    """Step of the newest checkpoint known to be whole."""
+    progressed_at: float | None = None
+    """When the attempt last moved."""
+
+
+class RankProgress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One rank in a heartbeat summary."""
+
+    rank: int
+    node: str
+    step: int
+    phase: str
+    saved_step: int
+    age_s: float
+    """Seconds since step or phase changed."""
+
+
+class Heartbeats(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All ranks of one attempt at one moment (Unix seconds)."""
+
+    job: str
+    attempt: int
+    at: float
+    ranks: tuple[RankProgress, ...] = ()
