@@ -51,13 +51,18 @@ def read_bounded(path: Path, *, most_bytes: int, owners: frozenset[int] | None =
         raise
     except OSError as error:
         raise refuse(error.strerror or "cannot be opened") from error
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(file.fileno())
+    try:
+        status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise refuse("not a plain file")
         if owners is not None and status.st_uid not in owners:
             raise refuse(f"belongs to user id {status.st_uid}")
-        data = file.read(most_bytes + 1)
+        if status.st_size > most_bytes:
+            raise refuse(f"larger than {most_bytes} bytes")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            data = file.read(most_bytes + 1)
+    finally:
+        os.close(descriptor)
     if len(data) > most_bytes:
         raise refuse(f"larger than {most_bytes} bytes")
     return data

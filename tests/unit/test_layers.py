@@ -1,0 +1,126 @@
+"""The import contract: who may import what, read from the code itself."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "slurm_resilience"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+PURE_VALUES = {
+    "slurm_resilience.errors",
+    "slurm_resilience.incident",
+    "slurm_resilience.settings",
+    "slurm_resilience.slurm.values",
+}
+"""Frozen values that every stage may speak of."""
+
+STAGES = ("facts", "rules", "policy")
+
+ONE_DOOR = {
+    "pynvml": ("slurm_resilience.node.probes.nvml",),
+    "pyslurm": ("slurm_resilience.slurm.library",),
+    "sh": ("slurm_resilience.slurm.commands",),
+    "yaml": ("slurm_resilience.config",),
+    "filelock": ("slurm_resilience.locks",),
+    "torch": ("slurm_resilience.training",),
+}
+"""Where a foreign library may be imported: that module, or modules of that package."""
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(path: Path, *, at_import_only: bool = False) -> Iterator[str]:
+    """Dotted names that *path* imports; only those paid for at import time if asked."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    deferred = {
+        id(node)
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(function)
+    }
+    for node in ast.walk(tree):
+        if at_import_only and id(node) in deferred:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def resolved(name: str) -> str:
+    """The module behind an imported name: `a.b.C` is module `a.b` where C is not a module."""
+    path = PACKAGE.parent.joinpath(*name.split("."))
+    if path.with_suffix(".py").exists() or (path / "__init__.py").exists():
+        return name
+    return name.rpartition(".")[0]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_foreign_library_is_imported_through_its_one_door(path: Path) -> None:
+    """A library's quirks stay in the module that owns it."""
+    me = name_of(path)
+
+    for name in imports(path):
+        doors = ONE_DOOR.get(name.partition(".")[0])
+        assert doors is None or any(
+            me == door or me.startswith(f"{door}.") for door in doors
+        ), f"{me} imports {name}; only {doors} may"
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if path.stem in STAGES], ids=name_of)
+def test_facts_rules_and_policy_are_pure(path: Path) -> None:
+    """They import the standard library, msgspec, plain values, and each other in that order."""
+    me = name_of(path)
+    part, stage = me.rpartition(".")[0], path.stem
+    earlier = {f"{part}.{name}" for name in STAGES[: STAGES.index(stage)]}
+    beside = {name_of(other) for other in PURE_BESIDE.get(part, ())}
+
+    for name in imports(path):
+        if not name.startswith("slurm_resilience"):
+            assert name.partition(".")[0] in {*sys.stdlib_module_names, "msgspec"}, (me, name)
+            continue
+        assert resolved(name) in earlier | beside | PURE_VALUES | {f"{part}.settings"}, (
+            f"{me} imports {resolved(name)}"
+        )
+
+
+PURE_BESIDE: dict[str, tuple[Path, ...]] = {
+    "slurm_resilience.node": (PACKAGE / "node" / "xid.py",),
+}
+"""Tables that belong to a part's rules."""
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_nothing_imports_the_command_line(path: Path) -> None:
+    """The command line is an edge: it knows the parts, they do not know it."""
+    me = name_of(path)
+    if me.startswith("slurm_resilience.cli") or me == "slurm_resilience.__main__":
+        return
+
+    assert not [name for name in imports(path) if name.startswith("slurm_resilience.cli")]
+
+
+def test_the_hooks_start_light() -> None:
+    """What the prolog imports at start contains no torch, pyslurm, sh or yaml."""
+    seen: set[str] = set()
+    waiting = ["slurm_resilience.node.hooks"]
+    while waiting:
+        name = waiting.pop()
+        path = PACKAGE.parent.joinpath(*name.split("."))
+        file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        for imported in imports(file, at_import_only=True):
+            module = resolved(imported)
+            if module not in seen:
+                seen.add(module)
+                if module.startswith("slurm_resilience"):
+                    waiting.append(module)
+
+    assert not {name.partition(".")[0] for name in seen} & {"torch", "pyslurm", "sh", "yaml"}
