@@ -1,0 +1,80 @@
+"""Texts of slurm.conf, gres.conf and cgroup.conf; pure."""
+
+from testbed.layout import Spec
+
+CPUS = 4
+MEMORY_MB = 4000
+
+
+def slurm_conf(spec: Spec) -> str:
+    """slurm.conf; what *spec* sets replaces a line of the same key."""
+    settings = {
+        "ClusterName": f"testbed{spec.instance}",
+        "SlurmctldHost": f"ctl({spec.address('ctl')})",
+        "SlurmUser": "slurm",
+        "StateSaveLocation": "/var/spool/slurm/ctld",
+        "SlurmdSpoolDir": "/var/spool/slurm/d",
+        "SlurmctldPidFile": "/run/slurmctld.pid",
+        "SlurmdPidFile": "/run/slurmd.pid",
+        "SlurmctldLogFile": "/var/log/slurm/slurmctld.log",
+        "SlurmdLogFile": "/var/log/slurm/slurmd.%n.log",
+        "SlurmctldDebug": "verbose",
+        "SlurmdDebug": "verbose",
+        "ProctrackType": f"proctrack/{spec.proctrack}",
+        "TaskPlugin": "task/none",
+        "JobAcctGatherType": "jobacct_gather/none",
+        "AccountingStorageType": "accounting_storage/none",
+        "SelectType": "select/cons_tres",
+        "SelectTypeParameters": "CR_Core_Memory",
+        "MpiDefault": "none",
+        "GresTypes": "gpu",
+        "SlurmdParameters": "config_overrides",
+        "SchedulerParameters": "nohold_on_prolog_fail,batch_sched_delay=0",
+        "PrologFlags": "Alloc,Contain",
+        "JobRequeue": "1",
+        "KillWait": "5",
+        "SlurmdTimeout": "10",
+        "ReturnToService": "0",
+        "DefMemPerCPU": "100",
+        "PreemptType": "preempt/partition_prio",
+        "PreemptMode": "REQUEUE",
+        **(_hooks(spec.prefix) if spec.hooks else {}),
+        **spec.slurm_conf,
+    }
+    lines = [f"{key}={value}" for key, value in settings.items()]
+    gres = f" Gres=gpu:{spec.gpus}" if spec.gpus else ""
+    node = f"CPUs={CPUS} RealMemory={MEMORY_MB}{gres} State=UNKNOWN"
+    lines += [
+        f"NodeName={name} NodeAddr={spec.address(name)} {node}" for name in spec.node_names
+    ]
+    partition = f"Nodes={','.join(spec.node_names)} MaxTime=INFINITE State=UP"
+    lines += [
+        f"PartitionName=all {partition} Default=YES PriorityTier=1 GraceTime=10",
+        f"PartitionName=urgent {partition} PriorityTier=10 PreemptMode=OFF",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def gres_conf(spec: Spec) -> str:
+    """gres.conf: every node's GPUs by their device files."""
+    if not spec.gpus:
+        return ""
+    last = spec.gpus - 1
+    files = f"/dev/nvidia[0-{last}]" if last else "/dev/nvidia0"
+    return f"NodeName={','.join(spec.node_names)} Name=gpu File={files}\n"
+
+
+def cgroup_conf() -> str:
+    """cgroup.conf; the plugin is named so that nothing has to be guessed."""
+    return "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n"
+
+
+def _hooks(prefix: str) -> dict[str, str]:
+    share = f"{prefix}/share/slurm-resilience"
+    return {
+        "Prolog": f"{share}/prolog/slurm-resilience-prolog",
+        "Epilog": f"{share}/epilog/slurm-resilience-epilog",
+        "HealthCheckProgram": f"{share}/prolog/slurm-resilience-health",
+        "HealthCheckInterval": "30",
+        "HealthCheckNodeState": "ANY,CYCLE",
+    }
