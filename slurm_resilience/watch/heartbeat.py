@@ -7,6 +7,7 @@ word, which only the agent writes. No torch here: the agent and the ranks share 
 
 import mmap
 import os
+import signal
 import struct
 from enum import IntEnum
 from pathlib import Path
@@ -16,6 +17,10 @@ from slurm_resilience.errors import UntrustedFileError
 
 DIRECTORY_VARIABLE = "SLURM_RESILIENCE_HEARTBEATS"
 """Names the directory of heartbeat files; set by the agent for its ranks."""
+
+STACK_SIGNAL = signal.SIGUSR1
+"""Makes a rank append the Python stacks of all its threads to its stack file, whatever it waits
+for; it goes on afterwards."""
 
 _MAGIC = b"SRHB0001"
 _RECORD = struct.Struct("<qqqqqqdd")
@@ -45,6 +50,26 @@ class Stop(IntEnum):
     SAVE_AND_STOP = 1
 
 
+def beat_path(directory: Path, rank: int) -> Path:
+    """The heartbeat file of a rank."""
+    return directory / f"rank-{rank}.beat"
+
+
+def stack_path(directory: Path, rank: int) -> Path:
+    """Where a rank writes its Python stacks upon `STACK_SIGNAL`; empty until then."""
+    return directory / f"rank-{rank}.stack"
+
+
+def error_path(directory: Path, rank: int) -> Path:
+    """
+    Where a rank leaves the exception that ended it, one JSON object.
+
+    `{"type": "ValueError", "message": "…", "frames": [{"file", "line", "function"}, …],
+    "at": <Unix seconds>}`, the innermost frame last. Not there while nothing was raised.
+    """
+    return directory / f"rank-{rank}.error.json"
+
+
 class Beat(NamedTuple):
     """One rank's last sign of life. Steps are -1 where there is none yet."""
 
@@ -65,7 +90,7 @@ class Heartbeat:
     """The rank's end: write beats, read the stop word."""
 
     def __init__(self, directory: Path, *, rank: int, local_rank: int) -> None:
-        self.path = directory / f"rank-{rank}.beat"
+        self.path = beat_path(directory, rank)
         self._fixed = (rank, local_rank, os.getpid())
         flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(self.path, flags, 0o600)
