@@ -1,0 +1,15 @@
+"""
+A directory of checkpoints as it lies on disk. No torch: the command line reads it too.
+
+    <directory>/
+        owner.json                which job writes here
+        owner.lock                held by that job's rank 0
+        step-000000499/           the state after step 499; whole, or it would not have this name
+            manifest.json         every file with its size and digest; written last
+            index.json            which piece of which tensor lies where
+            rank-00000.tensors    raw bytes of the pieces that rank 0 wrote
+            rank-00000.values     all else of rank 0: numbers, texts, random number generators
+        .saving-…                 a save that is not finished, or never will be
+
+Nothing in it is ever unpickled.
+"""

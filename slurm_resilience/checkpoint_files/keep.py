@@ -1,0 +1,51 @@
+"""Which checkpoints may go, and how they go."""
+
+import os
+import shutil
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from slurm_resilience.checkpoint_files.listing import Found, step_of
+from slurm_resilience.files import sync_directory
+
+SAVING = ".saving-"
+REMOVING = ".removing-"
+
+
+def superfluous(
+    entries: Sequence[Found], *, keep: int, unsound: Collection[Path]
+) -> list[Path]:
+    """
+    All but the newest *keep* checkpoints, the oldest first.
+
+    Unsound ones neither count nor go: somebody may want to look at them.
+    """
+    whole = [entry for entry in entries if entry.manifest and entry.path not in unsound]
+    oldest_first = sorted(whole, key=step_of)
+    return [entry.path for entry in oldest_first[: max(0, len(whole) - keep)]]
+
+
+def remove(checkpoint: Path) -> None:
+    """Delete a checkpoint; cut off at any point, it is either whole or no checkpoint any more."""
+    going = checkpoint.with_name(f"{REMOVING}{checkpoint.name}-{os.getpid()}")
+    checkpoint.rename(going)
+    sync_directory(checkpoint.parent)
+    shutil.rmtree(going)
+
+
+def remove_unfinished(directory: Path) -> list[Path]:
+    """Delete what saves and removals that were cut off have left; what was deleted."""
+    left = [path for path in directory.iterdir() if path.name.startswith((SAVING, REMOVING))]
+    for path in left:
+        shutil.rmtree(path)
+    return left
+
+
+def set_aside(checkpoint: Path) -> Path:
+    """Give an unsound checkpoint's name free; where it lies now."""
+    for number in range(1, 1000):
+        aside = checkpoint.with_name(f"unsound-{checkpoint.name}-{number}")
+        if not aside.exists():
+            checkpoint.rename(aside)
+            return aside
+    raise FileExistsError(17, "too many unsound checkpoints of this step", str(checkpoint))

@@ -1,0 +1,80 @@
+"""Which checkpoints a directory holds, and which of them are sound."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from slurm_resilience.checkpoint_files import manifest as manifests
+from slurm_resilience.checkpoint_files.digest import digest
+from slurm_resilience.checkpoint_files.manifest import File, Manifest
+from slurm_resilience.errors import CheckpointError
+
+PATTERN = "step-*"
+
+
+class Found(NamedTuple):
+    """A directory that should be a checkpoint."""
+
+    path: Path
+    manifest: Manifest | None
+    problem: str = ""
+    """Why there is no manifest."""
+
+
+def directory_name(step: int) -> str:
+    """The name of the checkpoint of *step*; for people: order goes by the manifest."""
+    return f"step-{step:09d}"
+
+
+def found(directory: Path) -> list[Found]:
+    """
+    All checkpoints in *directory*, the newest first by the step in their manifest; those without
+    a readable manifest last. Raises `CheckpointError` where the directory cannot be read.
+    """
+    try:
+        names = sorted(path.name for path in directory.iterdir() if path.match(PATTERN))
+    except OSError as error:
+        raise CheckpointError(f"{directory}: {error.strerror}") from error
+    entries = [_look(directory / name) for name in reversed(names)]
+    return sorted(entries, key=step_of, reverse=True)
+
+
+def step_of(entry: Found) -> int:
+    """The step of a checkpoint; -1 where it cannot be known."""
+    return entry.manifest.step if entry.manifest else -1
+
+
+def problems(entry: Found, *, share: int = 0, shares: int = 1) -> Iterator[str]:
+    """
+    What is wrong with a checkpoint; nothing: it is sound.
+
+    All sizes are looked at, and the content of every *shares*-th file, so that as many ranks can
+    verify a large checkpoint together.
+    """
+    if entry.manifest is None:
+        yield entry.problem
+        return
+    for number, (name, wanted) in enumerate(sorted(entry.manifest.files.items())):
+        if problem := _problem(entry.path / name, wanted, read=number % shares == share):
+            yield problem
+
+
+def _problem(path: Path, wanted: File, *, read: bool) -> str:
+    try:
+        size_bytes = path.lstat().st_size
+        if size_bytes != wanted.size_bytes:
+            return f"{path.name} has {size_bytes} bytes instead of {wanted.size_bytes}"
+        if read and digest(path) != wanted:
+            return f"{path.name} is damaged: its digest differs"
+    except OSError as error:
+        return f"{path.name}: {error.strerror}"
+    except CheckpointError as error:
+        return str(error)
+    return ""
+
+
+def _look(path: Path) -> Found:
+    try:
+        return Found(path, manifests.read(path))
+    except CheckpointError as error:
+        return Found(path, None, str(error))

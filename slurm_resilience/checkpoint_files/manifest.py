@@ -1,0 +1,113 @@
+"""
+What a checkpoint consists of: `manifest.json`, the last file written into it.
+
+A checkpoint is whole when its manifest is there and every file has the size and digest that it
+names. The manifest carries a digest of itself. Digests find damage, not malice: whoever can
+write the directory can write a manifest too.
+"""
+
+import re
+import zlib
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+
+from slurm_resilience.errors import CheckpointError, UntrustedFileError
+from slurm_resilience.files import read_bounded
+
+NAME = "manifest.json"
+INDEX = "index.json"
+MOST_BYTES = 64 << 20
+_FILE_NAME = re.compile(r"index\.json|rank-\d{5,7}\.(tensors|values)")
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Size and digest of one file."""
+
+    size_bytes: Count
+    crc32: Count
+
+
+class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One checkpoint: the state after `step`, written by `world_size` ranks."""
+
+    format: Literal[1]
+    step: Count
+    world_size: Annotated[int, msgspec.Meta(ge=1)]
+    saved_at: float
+    """Unix seconds."""
+    took_s: float
+    """From the call to save until everything was on disk."""
+    job: str
+    """The Slurm job; empty outside Slurm."""
+    files: dict[str, File]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all files together, without the manifest."""
+        return sum(file.size_bytes for file in self.files.values())
+
+
+class _Sealed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    crc32: int
+    manifest: msgspec.Raw
+
+
+def tensors_name(rank: int) -> str:
+    """The file with the tensor pieces that *rank* wrote."""
+    return f"rank-{rank:05d}.tensors"
+
+
+def values_name(rank: int) -> str:
+    """The file with everything else of *rank*."""
+    return f"rank-{rank:05d}.values"
+
+
+def encoded(manifest: Manifest) -> bytes:
+    """The content of `manifest.json`."""
+    text = msgspec.json.encode(manifest)
+    return (
+        msgspec.json.encode(_Sealed(crc32=zlib.crc32(text), manifest=msgspec.Raw(text))) + b"\n"
+    )
+
+
+def parsed(data: bytes) -> Manifest:
+    """
+    The manifest in *data*.
+
+    Raises `CheckpointError` where it is cut, damaged, of another format, or names a file that no
+    checkpoint has (a path that leads elsewhere, for one).
+    """
+    try:
+        sealed = msgspec.json.decode(data, type=_Sealed)
+        if zlib.crc32(sealed.manifest) != sealed.crc32:
+            raise CheckpointError(f"{NAME} is damaged: its digest differs")
+        manifest = msgspec.json.decode(sealed.manifest, type=Manifest)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise CheckpointError(f"{NAME} is damaged or of another version: {error}") from error
+    for name in manifest.files:
+        if not _FILE_NAME.fullmatch(name):
+            raise CheckpointError(
+                f"{NAME} names {name[:80]!r}, which is no file of a checkpoint"
+            )
+    ranks = range(manifest.world_size)
+    needed = {INDEX, *map(tensors_name, ranks), *map(values_name, ranks)}
+    if missing := needed - manifest.files.keys():
+        raise CheckpointError(f"{NAME} does not name {min(missing)}")
+    return manifest
+
+
+def read(checkpoint: Path) -> Manifest:
+    """The manifest of the checkpoint in directory *checkpoint*; `CheckpointError` as `parsed`."""
+    try:
+        data = read_bounded(checkpoint / NAME, most_bytes=MOST_BYTES)
+    except FileNotFoundError as error:
+        raise CheckpointError(f"{NAME} is missing") from error
+    except OSError as error:
+        raise CheckpointError(f"{NAME}: {error.strerror}") from error
+    except UntrustedFileError as error:
+        raise CheckpointError(str(error)) from error
+    return parsed(data)

@@ -1,0 +1,115 @@
+"""
+One job writes to a directory of checkpoints; its next attempt takes over from a dead one.
+
+Two things guard it. A lock, held by rank 0, that the system lets go when the process dies. And
+`owner.json`, which says who came last: a node that is gone may hold a lock on a network file
+system for minutes, and that must not keep the next attempt of the same job out.
+"""
+
+import errno
+import logging
+import secrets
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+import msgspec
+
+from slurm_resilience.errors import CheckpointError, LockBusyError, UntrustedFileError
+from slurm_resilience.files import read_bounded, replace
+from slurm_resilience.locks import held
+
+log = logging.getLogger(__name__)
+
+NAME = "owner.json"
+LOCK = "owner.lock"
+WAIT_S = 10.0
+"""For the lock of a process that has just ended: its children may hold it a little longer."""
+NO_LOCKS_HERE = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP}
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """Who writes to a directory of checkpoints."""
+
+    job: str
+    """The Slurm job; empty outside Slurm."""
+    generation: tuple[int, int]
+    """Restarts of the job by Slurm, and of the ranks by torchrun within the attempt."""
+    node: str
+    pid: int
+    token: str
+    """Made anew by each owner."""
+
+    def follows(self, other: "Owner | None") -> bool:
+        """Whether this is a later life of the same job."""
+        if other is None or not self.job:
+            return False
+        return self.job == other.job and self.generation > other.generation
+
+    def __str__(self) -> str:
+        who = f"job {self.job}, attempt {self.generation[0]}" if self.job else "a process"
+        return f"{who} (pid {self.pid} on {self.node})"
+
+
+def owner(environment: Mapping[str, str], *, node: str, pid: int) -> Owner:
+    """This process as an owner; array tasks are jobs of their own."""
+    array, task = environment.get("SLURM_ARRAY_JOB_ID"), environment.get("SLURM_ARRAY_TASK_ID")
+    job = f"{array}_{task}" if array and task else environment.get("SLURM_JOB_ID", "")
+    restarts = _count(environment, "SLURM_RESTART_COUNT")
+    generation = (restarts, _count(environment, "TORCHELASTIC_RESTART_COUNT"))
+    return Owner(job, generation, node, pid, secrets.token_hex(8))
+
+
+class Claim:
+    """A directory that is ours until `release`."""
+
+    def __init__(self, directory: Path, me: Owner, *, wait_s: float = WAIT_S) -> None:
+        """Claim *directory*; `CheckpointError` where another job holds it."""
+        self._directory = directory
+        self.me = me
+        self._lock = ExitStack()
+        self._take(wait_s)
+        replace(directory / NAME, msgspec.json.encode(me) + b"\n")
+
+    def confirm(self) -> None:
+        """Raise `CheckpointError` once a later attempt has taken over: then write no more."""
+        last = _read(self._directory)
+        if last is not None and last.token != self.me.token:
+            raise CheckpointError(f"{self._directory}: taken over by {last}")
+
+    def release(self) -> None:
+        """Let go of the lock."""
+        self._lock.close()
+
+    def _take(self, wait_s: float) -> None:
+        try:
+            self._lock.enter_context(held(self._directory / LOCK, wait_s=wait_s))
+        except LockBusyError as error:
+            last = _read(self._directory)
+            if not self.me.follows(last):
+                raise CheckpointError(
+                    f"{self._directory} is in use by {last or 'another process'}; "
+                    "give each job a directory of its own"
+                ) from error
+            log.warning("%s: its lock is still held by %s; taking over", self._directory, last)
+        except (OSError, NotImplementedError) as error:
+            if isinstance(error, OSError) and error.errno not in NO_LOCKS_HERE:
+                raise
+            log.warning(
+                "%s: no locks on this file system; nothing keeps a second job out",
+                self._directory,
+            )
+
+
+def _read(directory: Path) -> Owner | None:
+    try:
+        return msgspec.json.decode(
+            read_bounded(directory / NAME, most_bytes=1 << 16), type=Owner
+        )
+    except (FileNotFoundError, UntrustedFileError, msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def _count(environment: Mapping[str, str], name: str) -> int:
+    text = environment.get(name, "0")
+    return int(text) if text.isdecimal() else 0
