@@ -9,7 +9,8 @@ class Job(msgspec.Struct, frozen=True):
     id: str
     """As Slurm's commands take it: `12`, or `12_3` for an array task."""
     state: str
-    """Base state: PENDING, RUNNING, COMPLETED, FAILED, …"""
+    """Base state: PENDING, RUNNING, COMPLETED, FAILED, …; COMPLETING where Slurm (before 23.11)
+    does not say what lies beneath."""
     flags: frozenset[str] = frozenset()
     """COMPLETING, REQUEUE_HOLD, SPECIAL_EXIT, … where they are set beside the state."""
     reason: str = ""
@@ -20,6 +21,8 @@ class Job(msgspec.Struct, frozen=True):
     """Nodes of the running (or last) attempt; empty while pending."""
     nodes_needed: int = 1
     excluded: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+    """Nodes that it asked for by name; to exclude one of them would keep it waiting for ever."""
     comment: str = ""
     partition: str = ""
     work_dir: str = ""

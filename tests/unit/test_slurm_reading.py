@@ -1,0 +1,171 @@
+"""What Slurm's JSON says, by version: answers recorded from 22.05.8, 24.11.5, 26.05.5 and others."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from slurm_resilience.errors import SlurmError, SlurmSilentError
+from slurm_resilience.slurm.hostlist import expand
+from slurm_resilience.slurm.reading import read_jobs, read_nodes
+from slurm_resilience.slurm.values import Job
+
+ANSWERS = Path(__file__).parents[1] / "slurm_json"
+
+
+def jobs_of(name: str) -> dict[str, Job]:
+    return {job.id: job for job in read_jobs((ANSWERS / name).read_bytes())}
+
+
+def one(**fields: object) -> Job:
+    record = {"job_id": 7, "job_state": "RUNNING", "user_id": 1001, **fields}
+    (job,) = read_jobs(json.dumps({"jobs": [record]}).encode())
+    return job
+
+
+def test_a_running_job_of_2205() -> None:
+    """Attempt, nodes, comment and times are read from bare numbers and words."""
+    job = jobs_of("squeue_22.05.8.json")["1"]
+
+    assert job.is_running
+    assert job.nodes == ("n1", "n2")
+    assert job.nodes_needed == 2
+    assert job.comment == "site note slurm-resilience"
+    assert (job.restarts, job.user_id, job.partition) == (0, 1001, "all")
+    assert job.work_dir == "/home/alice/train"
+    assert job.started_at == 1796090513
+    assert not job.held
+
+
+def test_a_job_that_slurm_requeued_after_a_node_failed() -> None:
+    """It waits for Slurm's own delay: no nodes, a begin time, one restart."""
+    job = jobs_of("squeue_22.05.8.json")["5"]
+
+    assert job.is_pending
+    assert (job.reason, job.restarts, job.nodes) == ("BeginTime", 1, ())
+    assert job.begins_at == 1796090795
+
+
+def test_a_requeued_job_still_completing_is_neither_running_nor_pending() -> None:
+    """squeue 22.05 prints COMPLETING in place of the state beneath."""
+    job = jobs_of("squeue_22.05.8.json")["3"]
+
+    assert not job.is_running
+    assert not job.is_pending
+    assert job.held
+
+
+def test_array_tasks_are_named_as_slurm_takes_them() -> None:
+    """`<array>_<task>`; the record of tasks that never started is not mistaken for one of them."""
+    jobs = jobs_of("squeue_22.05.8.json")
+
+    assert {"6_0", "6_1", "6_3"} <= set(jobs)
+    assert jobs["6_0"].held
+    assert "7" not in jobs
+    assert "8" not in jobs
+    assert one(array_job_id=6, array_task_id=None, array_task_string="2-9%2").id == "6_[2-9%2]"
+
+
+def test_a_heterogeneous_job_is_its_leader() -> None:
+    """Its parts are no jobs of their own: the leader needs their nodes too."""
+    jobs = jobs_of("squeue_22.05.8.json")
+
+    assert jobs["10"].nodes_needed == 2
+    assert "11" not in jobs
+
+
+def test_numbers_of_2302_are_structs() -> None:
+    """{set, infinite, number} is the number, or nothing."""
+    job = jobs_of("squeue_23.02.6.json")["1618871"]
+
+    assert job.is_running
+    assert job.nodes == ("node041",)
+    assert (job.nodes_needed, job.restarts, job.held) == (1, 0, False)
+
+
+def test_states_of_2311_are_lists() -> None:
+    """The base state and the flags beside it."""
+    leaving = one(job_state=["RUNNING", "COMPLETING"])
+
+    assert one(job_state=["RUNNING"]).is_running
+    assert leaving.state == "RUNNING"
+    assert not leaving.is_running
+    assert not one(job_state=["PENDING", "REQUEUE_HOLD"], priority=0).is_running
+
+
+def test_configuring_is_running() -> None:
+    """A job whose prologs still run has its nodes already."""
+    assert one(job_state="CONFIGURING", nodes="n1").is_running
+
+
+def test_node_lists_come_as_text_and_as_structs() -> None:
+    """24.05 wraps them."""
+    assert one(nodes={"count": 2, "list": "n[1-2]"}).nodes == ("n1", "n2")
+    assert one(excluded_nodes=["n1", "n3"]).excluded == ("n1", "n3")
+
+
+def test_a_silent_controller_is_not_an_empty_queue() -> None:
+    """squeue 22.05 exits 0 and prints no jobs when slurmctld does not answer."""
+    with pytest.raises(SlurmSilentError, match="Failed while looking for jobs"):
+        read_jobs((ANSWERS / "squeue_22.05.8_silent.json").read_bytes())
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"slurm_load_jobs error", b'{"jobs": 1}'])
+def test_nonsense_is_not_an_empty_queue(text: bytes) -> None:
+    """What is not understood is an error."""
+    with pytest.raises(SlurmError):
+        read_jobs(text)
+
+
+def test_a_comment_cannot_pretend_to_be_other_fields() -> None:
+    """Whatever a user writes there stays in the comment."""
+    spoof = 'x JobState=PENDING\n"restart_cnt": 9, Restarts=9 UserId=root(0)'
+    job = one(comment=spoof, restart_cnt=1)
+
+    assert (job.comment, job.restarts, job.user_id) == (spoof, 1, 1001)
+
+
+def test_one_user_cannot_blind_us_with_broken_text() -> None:
+    """Slurm prints the bytes of a Comment as they are; the other jobs are still read."""
+    text = b'{"jobs": [{"job_id": 1, "job_state": "RUNNING", "user_id": 5, "comment": "\xff\xfe"}]}'
+
+    (job,) = read_jobs(text)
+
+    assert job.comment == "\ufffd\ufffd"
+
+
+def test_nodes_of_2205() -> None:
+    """Base state, flags, and the reason without Slurm's stamp."""
+    nodes = {
+        node.name: node for node in read_nodes((ANSWERS / "sinfo_22.05.8.json").read_bytes())
+    }
+
+    assert nodes["n1"].is_drained
+    assert nodes["n1"].reason == "Prolog error"
+    assert (nodes["n2"].state, nodes["n2"].is_usable) == ("DOWN", False)
+    assert "NOT_RESPONDING" in nodes["n2"].flags
+    assert nodes["n3"].is_usable
+    assert nodes["n3"].partitions == ("all",)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("n1", ["n1"]),
+        ("n[1-3,5],m7", ["n1", "n2", "n3", "n5", "m7"]),
+        ("n[08-10]", ["n08", "n09", "n10"]),
+        ("r[1-2]n[1-2]", ["r1n1", "r1n2", "r2n1", "r2n2"]),
+        ("gpu[1]-ib", ["gpu1-ib"]),
+        ("", []),
+    ],
+)
+def test_host_lists(text: str, names: list[str]) -> None:
+    """Slurm's short form stands for these nodes."""
+    assert list(expand(text)) == names
+
+
+@pytest.mark.parametrize("text", ["n[1-", "n[a]", "n]1", "n[1-2,]", ",", "n1,"])
+def test_what_is_no_host_list(text: str) -> None:
+    """It is refused, not guessed at."""
+    with pytest.raises(ValueError, match="not a host list"):
+        expand(text)
