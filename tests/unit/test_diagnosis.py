@@ -1,0 +1,216 @@
+"""Text of dead attempts, most of it from public threads, and the verdict it must get."""
+
+import pytest
+
+from slurm_resilience.diagnosis.facts import NodeEnd, RankError
+from slurm_resilience.diagnosis.verdict import diagnose
+
+TORCHRUN_KILLED = (
+    "WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 812914 closing signal SIGTERM",
+    "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -9) local_rank: 3 (pid: 812917) of binary: /path/to/python",
+)
+SHAPE_ERROR = (
+    "Traceback (most recent call last):",
+    '  File "/path/to/train.py", line 191, in <module>',
+    "    con_loss = mapfns(train_pred_ind, train_target_ind)",
+    '  File "/path/to/model/mapfns.py", line 36, in forward',
+    "    gamma = torch.mm(A_taskpair, self.gamma.t())",
+    "RuntimeError: mat1 and mat2 shapes cannot be multiplied (1x2 and 6x64)",
+)
+NCCL_TIMEOUT = "[rank0]:[E321 02:07:08.408271257 ProcessGroupNCCL.cpp:607] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1580, OpType=ALLREDUCE, NumelIn=466119168, Timeout(ms)=600000) ran for 600060 milliseconds before timing out."
+GLOO_CLOSED = (
+    "[rank1]: Traceback (most recent call last):",
+    '[rank1]:   File "/home/me/train.py", line 40, in <module>',
+    "[rank1]:     loss.backward()",
+    '[rank1]:   File "/venv/lib/python3.11/site-packages/torch/_tensor.py", line 630, in backward',
+    "[rank1]:     torch.autograd.backward(",
+    "[rank1]: RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.1]:26532",
+)
+USER_RAISED = (
+    "[rank0]: Traceback (most recent call last):",
+    '[rank0]:   File "/home/me/train.py", line 12, in <module>',
+    "[rank0]:     main()",
+    '[rank0]:   File "/home/me/train.py", line 7, in main',
+    '[rank0]:     raise RuntimeError("no such split: trian")',
+    "[rank0]: RuntimeError: no such split: trian",
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "class_", "retry", "cause"),
+    [
+        (
+            "[E ProcessGroupNCCL.cpp:916] [Rank 1] NCCL watchdog thread terminated with exception: CUDA error: uncorrectable ECC error encountered",
+            "hardware", "exclude-node", "cuda-ecc",
+        ),
+        (
+            "RuntimeError: cuda runtime error (39) : uncorrectable ECC error encountered at /pytorch/aten/src/THC/THCCachingHostAllocator.cpp:265",
+            "hardware", "exclude-node", "cuda-ecc",
+        ),
+        (
+            "[rank19]:[E808 10:31:07.406255799 ProcessGroupNCCL.cpp:1895] [PG ID 1 PG GUID 1 Rank 19] Process group watchdog thread terminated with exception: CUDA error: unspecified launch failure",
+            "hardware", "exclude-node", "cuda-launch-failure",
+        ),
+        (
+            "NCCL watchdog thread terminated with exception: CUDA error: an illegal memory access was encountered",
+            "software", "same-nodes", "cuda-illegal-access",
+        ),
+        (
+            "RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable",
+            "hardware", "exclude-node", "gpu-unavailable",
+        ),
+        (
+            "Unable to determine the device handle for GPU 0000:02:00.0: GPU is lost. Reboot the system to recover this GPU",
+            "hardware", "exclude-node", "gpu-lost",
+        ),
+        (
+            "NVRM: Xid (PCI:0000:44:00): 79, GPU has fallen off the bus",
+            "hardware", "exclude-node", "gpu-lost",
+        ),
+        (
+            "RuntimeError: CUDA out of memory. Tried to allocate 304.00 MiB (GPU 0; 8.00 GiB total capacity;",
+            "user-error", "stop", "gpu-memory",
+        ),
+        (NCCL_TIMEOUT, "network", "same-nodes", "collective-timeout"),
+        (
+            "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=5, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600013 milliseconds before timing out.",
+            "software", "same-nodes", "collective-at-start",
+        ),
+        (
+            "[rank6]:[E429 13:55:49.384372190 ProcessGroupNCCL.cpp:1743] [PG ID 0 PG GUID 0(default_pg) Rank 6] ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress in monitoring enqueued collectives.",
+            "hardware", "same-nodes", "gpu-call-stuck",
+        ),
+        (
+            "node01:984:1357 [4] ib_plugin.c:1615 NCCL WARN NET/IB : Got completion from peer 10.0.0.59<44206> with status=12 opcode=129 len=65536 vendor err 129 (Recv)",
+            "network", "same-nodes", "fabric",
+        ),
+        (
+            "node02:25146:25854 [0] ib_plugin.c:1105 NCCL WARN NET/IB : Got completion from peer 10.0.0.1<49189> with error 4, opcode 5327, len 5327, vendor err 81 (Send)",
+            "network", "same-nodes", "fabric",
+        ),
+        (
+            "NCCL WARN NET/OFI Request completed with error. RC: 21. Error: unknown error",
+            "network", "same-nodes", "fabric",
+        ),
+        (
+            "node22:183006:183220 [1] misc/socket.cc:518 NCCL WARN Net : Call to recv from 10.0.0.247<58355> failed : Broken pipe",
+            "software", "same-nodes", "peer-closed",
+        ),
+        (
+            "NCCL WARN socketProgress: Connection closed by remote peer node02<42830>",
+            "software", "same-nodes", "peer-closed",
+        ),
+        (
+            "node01:16901:16967 [2] misc/socket.cc:441 NCCL WARN socketFinalizeAccept: wrong type 4 != 3",
+            "software", "same-nodes", "peer-closed",
+        ),
+        (GLOO_CLOSED, "software", "same-nodes", "peer-closed"),
+        (TORCHRUN_KILLED, "memory", "same-nodes", "killed"),
+        (
+            "torch.distributed.elastic.rendezvous.api.RendezvousClosedError",
+            "software", "same-nodes", "rendezvous-closed",
+        ),
+        (
+            ("    raise ChildFailedError(", "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: "),
+            "unknown", "same-nodes", "unknown",
+        ),
+        (
+            "slurmstepd: error: Detected 1 oom_kill event in StepId=11300781.0. Some of the step tasks have been OOM Killed.",
+            "memory", "stop", "host-memory",
+        ),
+        (
+            "RuntimeError: The server socket has failed to listen on any local network address. port: 12341, useIpv6: 0, code: -98, name: EADDRINUSE, message: address already in use",
+            "software", "same-nodes", "port-in-use",
+        ),
+        (
+            "RuntimeError: DataLoader worker (pid 325) is killed by signal: Bus error.",
+            "memory", "stop", "shared-memory",
+        ),
+        ("OSError: [Errno 122] Disk quota exceeded", "storage", "hold", "quota"),
+        ("OSError: [Errno 28] No space left on device", "storage", "hold", "disk-full"),
+        ("OSError: [Errno 5] Input/output error: '/data/x'", "storage", "same-nodes", "storage-io"),
+        (
+            "RuntimeError: [enforce fail at inline_container.cc:144] . PytorchStreamReader failed reading zip archive: failed finding central directory",
+            "checkpoint", "same-nodes", "checkpoint-damaged",
+        ),
+        (SHAPE_ERROR, "user-error", "stop", "user-error"),
+        (USER_RAISED, "user-error", "stop", "user-error"),
+        ("epoch 3 done", "unknown", "same-nodes", "unknown"),
+    ],
+)  # fmt: skip
+def test_a_line_gets_its_verdict(
+    lines: str | tuple[str, ...], class_: str, retry: str, cause: str
+) -> None:
+    """Each fault that the table knows is told by the text that it really leaves."""
+    stderr = (lines,) if isinstance(lines, str) else lines
+
+    verdict = diagnose([NodeEnd("n1", status=1, stderr=stderr)])
+
+    assert (class_, retry, cause) == (verdict.class_, verdict.retry, verdict.cause)
+
+
+def test_the_node_that_prints_a_hardware_fault_is_the_suspect() -> None:
+    """The line's node and rank are accused, not the node that died first."""
+    victim = NodeEnd("n1", status=1, stderr=GLOO_CLOSED)
+    faulty = NodeEnd(
+        "n2", status=1, stderr=("[rank1]: CUDA error: uncorrectable ECC error encountered",)
+    )
+
+    verdict = diagnose([victim, faulty])
+
+    assert [(suspect.node, suspect.rank) for suspect in verdict.suspects] == [("n2", 1)]
+
+
+def test_who_reports_a_collective_timeout_is_a_victim() -> None:
+    """A time-out accuses nobody."""
+    verdict = diagnose([NodeEnd("n1", status=1, stderr=(NCCL_TIMEOUT,))])
+
+    assert verdict.suspects == ()
+
+
+def test_an_exception_outranks_what_its_peers_report() -> None:
+    """The rank that raised is the cause, though its peers' complaint came first."""
+    verdict = diagnose(
+        [NodeEnd("n2", 1, stderr=GLOO_CLOSED), NodeEnd("n1", 1, stderr=USER_RAISED)]
+    )
+
+    assert verdict.class_ == "user-error"
+    assert "/home/me/train.py:7 in main" in verdict.reason
+
+
+def test_a_full_disk_inside_a_traceback_is_no_user_error() -> None:
+    """What the world did to a program is not the program's fault."""
+    stderr = (
+        "Traceback (most recent call last):",
+        '  File "/home/me/train.py", line 7, in <module>',
+        '    file.write("x")',
+        "OSError: [Errno 28] No space left on device",
+    )
+
+    verdict = diagnose([NodeEnd("n1", status=1, stderr=stderr)])
+
+    assert (verdict.class_, verdict.retry) == ("storage", "hold")
+
+
+def test_error_files_speak_in_order_of_time() -> None:
+    """The earliest error of a node is reported first."""
+    late = RankError("Traceback (most recent call last):\nValueError: late", at=20.0)
+    early = RankError("Traceback (most recent call last):\nValueError: early", at=10.0)
+
+    verdict = diagnose([NodeEnd("n1", status=1, errors=(late, early))])
+
+    assert "ValueError: early" in verdict.reason
+
+
+def test_an_error_outside_the_users_code_is_not_called_a_user_error() -> None:
+    """A RuntimeError that a library raised may be anything."""
+    stderr = (
+        "Traceback (most recent call last):",
+        '  File "/home/me/train.py", line 7, in <module>',
+        "    loss.item()",
+        "RuntimeError: CUDA error: unknown error",
+    )
+
+    verdict = diagnose([NodeEnd("n1", status=1, stderr=stderr)])
+
+    assert verdict.class_ == "unknown"
