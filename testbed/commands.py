@@ -1,19 +1,17 @@
-"""Running a command on a machine of the cluster, as one of its users."""
+"""Reaching into a machine of the cluster: commands as its users, its mounts."""
 
-import os
-import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from testbed.errors import TestbedError
-from testbed.layout import USERS, Layout, Spec
+from testbed.layout import USERS, HostLayout, Layout, Spec
 
 IDS = {"root": 0, **{user.name: user.id for user in USERS}}
 HOMES = {"root": "/root", **{user.name: user.home for user in USERS}}
 
 
-def inside(
+def wrapped(
     spec: Spec, host: str, user: str, argv: Sequence[str], cwd: str | Path | None
 ) -> list[str]:
     """*argv* so that it runs on *host* as *user*, in that user's home or in *cwd*."""
@@ -45,9 +43,22 @@ def environment(spec: Spec, user: str, extra: Mapping[str, str] | None) -> dict[
     }
 
 
-def end(process: subprocess.Popen[str]) -> None:
-    """Kill what a command has started, on whatever side of the namespaces."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
+def mounted(here: HostLayout) -> list[str]:
+    """Where something was mounted on a machine since it has booted, in that order."""
+    return _mount_points(here)[len(here.mounts.read_text().splitlines()) :]
+
+
+def remember_mounts(here: HostLayout) -> None:
+    """Take what is mounted now for what belongs to the machine."""
+    here.mounts.write_text("\n".join(_mount_points(here)))
+
+
+def unmount(here: HostLayout, path: str) -> None:
+    """Take the topmost mount at *path* away, also from those who use it."""
+    pid = here.pid.read_text()
+    subprocess.run(["nsenter", f"--target={pid}", "--mount", "umount", "-l", path], check=True)
+
+
+def _mount_points(here: HostLayout) -> list[str]:
+    lines = Path(f"/proc/{here.pid.read_text()}/mountinfo").read_text().splitlines()
+    return [line.split()[4] for line in lines]

@@ -7,20 +7,19 @@ Prints one line, `up` or why not. Tethered, it takes the cluster down when its s
 ends; otherwise only when it is told to.
 """
 
-import contextlib
-import fcntl
 import os
 import selectors
 import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from testbed import boot, state
+from testbed.commands import remember_mounts
 from testbed.errors import TestbedError
 from testbed.layout import Layout, Spec
 from testbed.messages import (
@@ -35,6 +34,7 @@ from testbed.messages import (
     ToOwner,
 )
 from testbed.namespaces import die_with_parent, fork_init
+from testbed.ownership import held
 from testbed.router import Router
 
 MESSAGE_BYTES = 1 << 16
@@ -64,7 +64,9 @@ class Owner:
             self._tell_router(Attach(host, self.spec.address(host)), *tuns)
             os.close(tuns[0])
             self._tell_router(self.links[host])
-            self.layout.of(host).pid.write_text(str(self.inits[host]))
+            here = self.layout.of(host)
+            here.pid.write_text(str(self.inits[host]))
+            remember_mounts(here)
 
     def _fork(self, host: str) -> socket.socket:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -73,6 +75,7 @@ class Owner:
             _become(lambda: boot.run(self.spec, self.layout, host, theirs), keep=theirs)
         theirs.close()
         self.inits[host] = pid
+        self.layout.of(host).kmsg.write_text("")
         if self.spec.proctrack == "cgroup":
             state.join_cgroup(self.layout, host, pid)
         ours.send(b"!")
@@ -233,23 +236,6 @@ def own(spec: Spec, layout: Layout, *, tethered: bool) -> None:
     finally:
         owner.take_down()
         state.sweep(layout)
-
-
-@contextlib.contextmanager
-def held(layout: Layout) -> Iterator[None]:
-    """Be the one owner of this instance; the kernel lets go whenever this process ends."""
-    state.root_directory()
-    with layout.lock.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise TestbedError(
-                f"instance {layout.instance} is up already; "
-                f"python -m testbed down --instance {layout.instance}"
-            ) from error
-        file.write(f"{os.getpid()}\n")
-        file.flush()
-        yield
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import stat
 import sysconfig
 from pathlib import Path
 
-from testbed import identity
+from testbed import identity, nvml
 from testbed.layout import CHECKOUT, HostLayout, Layout, Spec
 from testbed.namespaces import (
     NO_DEV,
@@ -45,7 +45,7 @@ def enter(spec: Spec, layout: Layout, host: str) -> None:
         mount("tmpfs", root / path, "tmpfs", NO_SUID | NO_DEV, f"mode={mode:o}")
     _own_files(root, spec, layout, here)
     _product(root, spec)
-    _gpu_library(root, here)
+    _gpu_library(root)
     enter_root(root)
     socket.sethostname(host)
 
@@ -149,14 +149,12 @@ def _product(root: Path, spec: Spec) -> None:
             inside.chmod(stat.S_IMODE(inside.stat().st_mode) | stat.S_IXOTH)
 
 
-def _gpu_library(root: Path, here: HostLayout) -> None:
+def _gpu_library(root: Path) -> None:
     """Put the stand-in where the loader looks without being told."""
-    library = here.run / "libnvidia-ml.so.1"
-    if library.exists():
-        folder = f"/usr/lib/{sysconfig.get_config_var('MULTIARCH') or ''}"
-        target = _directory(root, folder) / library.name
-        target.unlink(missing_ok=True)
-        shutil.copy(library, target)
+    folder = _directory(root, f"/usr/lib/{sysconfig.get_config_var('MULTIARCH') or ''}")
+    link = folder / nvml.LIBRARY
+    link.unlink(missing_ok=True)
+    link.symlink_to(nvml.DIRECTORY / nvml.LIBRARY)
 
 
 def _directory(root: Path, path: str) -> Path:

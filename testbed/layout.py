@@ -7,10 +7,14 @@ from typing import Literal
 
 import msgspec
 
+from testbed.errors import TestbedError
+
 ROOT = Path("/var/tmp/slurm-testbed")
 CHECKOUT = Path(__file__).resolve().parent.parent
 CONTROLLER = "ctl"
 MTU = 9000
+MOST_NODES = 200
+MOST_GPUS = 16
 
 
 class User(msgspec.Struct, frozen=True):
@@ -59,6 +63,15 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
         """The IPv4 address of a machine; the network is the cluster's own."""
         return f"10.77.0.{1 if host == CONTROLLER else 11 + self.node_names.index(host)}"
 
+    def check(self) -> None:
+        """Refuse, in one line, what cannot be built."""
+        if not 1 <= self.nodes <= MOST_NODES:
+            raise TestbedError(f"{self.nodes} nodes: from 1 to {MOST_NODES}")
+        if not 0 <= self.gpus <= MOST_GPUS:
+            raise TestbedError(f"{self.gpus} GPUs a node: from 0 to {MOST_GPUS}")
+        if self.instance < 0:
+            raise TestbedError(f"instance {self.instance}: from 0")
+
 
 class Layout:
     """Paths of one instance on the machine that it runs on."""
@@ -98,3 +111,8 @@ class HostLayout:
         """Process id of its init, seen from outside; absent while it has no power."""
         self.kmsg = self.run / "kmsg"
         self.sysfs = self.run / "sysfs"
+        self.nvml = self.run / "nvml"
+        self.scene = state / "scene"
+        """The GPUs' state, to be read back."""
+        self.mounts = state / "mounts"
+        """Where something was mounted when it had booted."""

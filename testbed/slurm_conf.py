@@ -4,6 +4,9 @@ from testbed.layout import Spec
 
 CPUS = 4
 MEMORY_MB = 4000
+FIRST_WITH_CGROUP_PLUGIN = (22, 5)
+FIRST_WITHOUT_CGROUPS = (23, 11)
+"""From here on Slurm's cgroup support can be switched off where none of it is used."""
 
 
 def slurm_conf(spec: Spec) -> str:
@@ -64,9 +67,13 @@ def gres_conf(spec: Spec) -> str:
     return f"NodeName={','.join(spec.node_names)} Name=gpu File={files}\n"
 
 
-def cgroup_conf() -> str:
-    """cgroup.conf; the plugin is named so that nothing has to be guessed."""
-    return "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n"
+def cgroup_conf(version: tuple[int, int]) -> str:
+    """cgroup.conf for a Slurm of that version; the plugin is named, so nothing is guessed."""
+    if version < FIRST_WITH_CGROUP_PLUGIN:
+        return "CgroupAutomount=no\n"
+    if version < FIRST_WITHOUT_CGROUPS:
+        return "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n"
+    return "CgroupPlugin=disabled\n"
 
 
 def _hooks(prefix: str) -> dict[str, str]:

@@ -2,14 +2,16 @@
 
 import os
 import pwd
+import re
 import secrets
 import shutil
+import subprocess
 import time
 from pathlib import Path
 
 import msgspec
 
-from testbed import configuration, slurm_conf
+from testbed import configuration, gpus, slurm_conf, sysfs
 from testbed.errors import TestbedError
 from testbed.layout import ROOT, USERS, Layout, Spec
 
@@ -30,7 +32,7 @@ def lay_out(spec: Spec, layout: Layout) -> None:
     _munge_key(layout.etc / "munge")
     (layout.etc / "slurm/slurm.conf").write_text(slurm_conf.slurm_conf(spec))
     (layout.etc / "slurm/gres.conf").write_text(slurm_conf.gres_conf(spec))
-    (layout.etc / "slurm/cgroup.conf").write_text(slurm_conf.cgroup_conf())
+    (layout.etc / "slurm/cgroup.conf").write_text(slurm_conf.cgroup_conf(slurm_version()))
     configuration.write(layout, spec.config)
     slurm = pwd.getpwnam("slurm")
     os.chown(layout.logs, slurm.pw_uid, slurm.pw_gid)
@@ -40,8 +42,20 @@ def lay_out(spec: Spec, layout: Layout) -> None:
             folder.mkdir(parents=True)
         here.kept.chmod(0o700)
         os.chown(here.spool / "ctld", slurm.pw_uid, slurm.pw_gid)
-        here.kmsg.touch()
+        sysfs.write_healthy(here.sysfs)
+        gpus.set_healthy(here, spec.gpus if host in spec.node_names else 0)
     layout.spec.write_bytes(msgspec.json.encode(spec))
+
+
+def slurm_version() -> tuple[int, int]:
+    """The installed Slurm's, for example (22, 5)."""
+    said = subprocess.run(
+        ["slurmctld", "-V"], capture_output=True, text=True, check=True
+    ).stdout
+    numbers = re.search(r"(\d+)\.(\d+)", said)
+    if numbers is None:
+        raise TestbedError(f"slurmctld -V says {said.strip()!r}: which version is that?")
+    return int(numbers[1]), int(numbers[2])
 
 
 def join_cgroup(layout: Layout, host: str, pid: int) -> None:
@@ -61,12 +75,21 @@ def sweep(layout: Layout) -> None:
     shutil.rmtree(layout.state)
 
 
-def root_directory() -> None:
+def make_root() -> None:
     """Make the directory that all instances live in; refuse a foreign one."""
     ROOT.mkdir(mode=0o755, exist_ok=True)
     status = ROOT.lstat()
     if ROOT.is_symlink() or status.st_uid != 0 or status.st_mode & 0o022:
         raise TestbedError(f"{ROOT} is not root's alone; remove it")
+
+
+def empty(folder: Path) -> None:
+    """Remove what is in a directory."""
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def _sweep_cgroups(top: Path) -> None:
