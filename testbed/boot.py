@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -23,7 +24,10 @@ from testbed.namespaces import (
     unshare,
 )
 
-BOOT_S = 20.0
+BOOT_S = 25.0
+DAEMON_S = 10.0
+SLURMCTLD_PORT = 6817
+SLURMD_PORT = 6818
 MUNGE_SOCKET = Path("/run/munge/munge.socket.2")
 
 
@@ -74,15 +78,30 @@ def _configure_network(address: str) -> None:
 def _start_daemons(host: str) -> None:
     MUNGE_SOCKET.parent.mkdir()
     _start(host, "munged", "--foreground", "--force", "--num-threads=2")
-    deadline = time.monotonic() + BOOT_S
-    while not MUNGE_SOCKET.exists():
-        if time.monotonic() > deadline:
-            raise TestbedError(f"munged did not start; see munged.{host}.err")
-        time.sleep(0.005)
+    _wait_for("munged", MUNGE_SOCKET.exists)
     if host == CONTROLLER:
         _start(host, "slurmctld", "-D")
+        _wait_for("slurmctld", lambda: _listens(SLURMCTLD_PORT))
     else:
         _start(host, "slurmd", "-D", "-N", host)
+        _wait_for("slurmd", lambda: _listens(SLURMD_PORT))
+
+
+def _wait_for(program: str, ready: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DAEMON_S
+    while not ready():
+        ended, _ = os.waitpid(-1, os.WNOHANG)
+        if ended or time.monotonic() > deadline:
+            log = sorted(Path("/var/log/slurm").glob(f"{program}.{socket.gethostname()}.err"))
+            last = log[0].read_text(errors="replace").strip().splitlines()[-2:] if log else []
+            raise TestbedError(f"{program} did not start: {' '.join(last)}")
+        time.sleep(0.005)
+
+
+def _listens(port: int) -> bool:
+    """Whether somebody listens; found out without a connection that would be logged."""
+    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    return any(f":{port:04X} 00000000:0000 0A" in line for line in lines)
 
 
 def _start(host: str, program: str, *arguments: str) -> None:

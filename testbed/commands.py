@@ -1,6 +1,5 @@
 """Reaching into a machine of the cluster: commands as its users, its mounts."""
 
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -51,12 +50,6 @@ def mounted(here: HostLayout) -> list[str]:
 def remember_mounts(here: HostLayout) -> None:
     """Take what is mounted now for what belongs to the machine."""
     here.mounts.write_text("\n".join(_mount_points(here)))
-
-
-def unmount(here: HostLayout, path: str) -> None:
-    """Take the topmost mount at *path* away, also from those who use it."""
-    pid = here.pid.read_text()
-    subprocess.run(["nsenter", f"--target={pid}", "--mount", "umount", "-l", path], check=True)
 
 
 def _mount_points(here: HostLayout) -> list[str]:

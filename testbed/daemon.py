@@ -97,11 +97,21 @@ class Owner:
 
     def power_off(self, host: str) -> None:
         """The link goes first: nobody hears a dying machine say good-bye."""
-        self._tell_router(Detach(host))
-        self.layout.of(host).pid.unlink(missing_ok=True)
-        pid = self.inits.pop(host)
+        pid = self.inits[host]
+        self._forget(host)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
+
+    def _forget(self, host: str) -> None:
+        self._tell_router(Detach(host))
+        self.layout.of(host).pid.unlink(missing_ok=True)
+        del self.inits[host]
+
+    def notice_deaths(self) -> None:
+        """A machine whose init has ended has lost power, whoever did it."""
+        for host, pid in [*self.inits.items()]:
+            if os.waitpid(pid, os.WNOHANG)[0]:
+                self._forget(host)
 
     def take_down(self) -> None:
         """End every process; returns when the kernel has cleared them away."""
@@ -136,7 +146,7 @@ def _become(work: Callable[[], None], *, keep: socket.socket) -> None:
         os.closerange(3, keep.fileno())
         os.closerange(keep.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
         signal.set_wakeup_fd(-1)
-        for signum in STOPS:
+        for signum in (*STOPS, signal.SIGCHLD):
             signal.signal(signum, signal.SIG_DFL)
         work()
     finally:
@@ -199,7 +209,10 @@ class Service:
             return Answer(error=f"{error}")
 
     def wake(self) -> None:
-        self.stopping = bool({*self.waker.recv(64)} & STOPS)
+        signals = {*self.waker.recv(64)}
+        self.stopping = bool(signals & STOPS)
+        if signal.SIGCHLD in signals:
+            self.owner.notice_deaths()
 
     def untethered(self) -> None:
         self.stopping = not os.read(0, 64)
@@ -209,7 +222,7 @@ def main() -> int:
     """Bring a cluster up, own it, take it down."""
     spec = msgspec.json.decode(sys.argv[1], type=Spec)
     layout = Layout(spec.instance)
-    for signum in STOPS:
+    for signum in (*STOPS, signal.SIGCHLD):
         signal.signal(signum, lambda *_: None)  # the wakeup descriptor tells the loop
     try:
         with held(layout):

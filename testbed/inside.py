@@ -85,6 +85,7 @@ class Inside:
     def _end_commands(self) -> None:
         for process in self._started:
             process.kill()
+        for process in self._started:
             process.communicate()
         self._started.clear()
 
@@ -130,10 +131,10 @@ class Inside:
         states = self.node_states()
         return len(states) == self.spec.nodes and set(states.values()) == {"IDLE"}
 
-    def tails(self, lines: int = 15) -> str:
-        """The ends of all logs."""
+    def tails(self, lines: int = 12) -> str:
+        """The ends of Slurm's logs."""
         parts = []
-        for log in sorted(self.logs.glob("*")):
+        for log in sorted(self.logs.glob("slurm*.log")) or sorted(self.logs.glob("*.err")):
             text = log.read_text(errors="replace").splitlines()[-lines:]
             if text:
                 parts.append("\n".join([f"── {log.name}", *text]))

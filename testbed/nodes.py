@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from testbed import processes, sysfs
-from testbed.commands import mounted, unmount
+from testbed.commands import mounted
 from testbed.errors import TestbedError
 from testbed.gpus import Gpu, Scene, set_healthy, show, shown
 from testbed.inside import Inside
@@ -148,11 +148,12 @@ class Node:
     def hung_disk(self, path: str | Path) -> None:
         """Mount a file system at *path* that never answers: who looks is in D state."""
         self._root("mkdir", "-p", str(path))
-        self.cluster.popen(
+        server = self.cluster.popen(
             ["python3", "-m", "testbed.hung_disk", str(path)],
-            on=self.name, user="root", cwd=str(CHECKOUT),
+            on=self.name, user="root", cwd=CHECKOUT,
         )  # fmt: skip
-        self.cluster.wait_for(lambda: str(path) in mounted(self.here), describe="the mount")
+        if server.stdout is None or not server.stdout.readline():
+            raise TestbedError(f"{path} cannot be hung:\n{server.communicate()[1]}")
 
     def _root(self, *argv: str) -> None:
         self.cluster.run(argv, on=self.name, user="root", cwd="/")
@@ -166,7 +167,7 @@ class Node:
         self.thaw()
         self.link_up()
         for path in reversed(mounted(self.here)):
-            unmount(self.here, path)
+            self._root("umount", "-l", path)
         is_node = self.name in self.cluster.spec.node_names
         set_healthy(self.here, self.cluster.spec.gpus if is_node else 0)
         sysfs.write_healthy(self.sysfs)
