@@ -1,7 +1,7 @@
 """
 The heartbeat file: how a rank tells the agent on its node that it moves, and is told to stop.
 
-One small file a rank on /dev/shm, mapped by both sides. The rank writes everything but the stop
+One small file a rank on /dev/shm, which the rank maps. It writes everything but the stop
 word, which only the agent writes. No torch here: the agent and the ranks share this module.
 """
 
@@ -9,6 +9,8 @@ import mmap
 import os
 import signal
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -136,17 +138,20 @@ def read_beat(path: Path) -> Beat:
     Raises `UntrustedFileError` where the file is a link, foreign, of the wrong size, torn, or
     not (yet) a heartbeat.
     """
-    with _opened(path, write=False) as area:
+    with _opened(path, os.O_RDONLY) as descriptor:
         for _ in range(100):
-            (before,) = _SEQUENCE.unpack_from(area, _SEQUENCE_AT)
-            record = _RECORD.unpack_from(area, _RECORD_AT)
-            (after,) = _SEQUENCE.unpack_from(area, _SEQUENCE_AT)
-            if before == after and before % 2 == 0:
-                break
+            # Read twice rather than mapped: a rank that starts anew truncates its file, and who
+            # touches a map beyond a file's end dies of SIGBUS.
+            whole = os.pread(descriptor, _STOP_AT, 0)
+            if whole == os.pread(descriptor, _STOP_AT, 0) and len(whole) == _STOP_AT:
+                (sequence,) = _SEQUENCE.unpack_from(whole, _SEQUENCE_AT)
+                if sequence % 2 == 0:
+                    break
         else:
             raise UntrustedFileError(f"{path}: torn heartbeat; its writer died while writing")
-        if area[: len(_MAGIC)] != _MAGIC:
-            raise UntrustedFileError(f"{path}: not a heartbeat file (yet)")
+    if not whole.startswith(_MAGIC):
+        raise UntrustedFileError(f"{path}: not a heartbeat file (yet)")
+    record = _RECORD.unpack_from(whole, _RECORD_AT)
     rank, local_rank, pid, step, phase, saved_step, changed, written = record
     try:
         known = Phase(phase)
@@ -157,22 +162,20 @@ def read_beat(path: Path) -> Beat:
 
 def write_stop(path: Path, stop: Stop) -> None:
     """Tell the rank behind *path* to save and stop; `UntrustedFileError` as `read_beat`."""
-    with _opened(path, write=True) as area:
-        _STOP.pack_into(area, _STOP_AT, stop)
+    with _opened(path, os.O_WRONLY) as descriptor:
+        os.pwrite(descriptor, _STOP.pack(stop), _STOP_AT)
 
 
-def _opened(path: Path, *, write: bool) -> mmap.mmap:
-    flags = (os.O_RDWR if write else os.O_RDONLY) | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+@contextmanager
+def _opened(path: Path, access: int) -> Iterator[int]:
     try:
-        descriptor = os.open(path, flags)
+        descriptor = os.open(path, access | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise UntrustedFileError(f"{path}: {error.strerror}") from error
     try:
         status = os.fstat(descriptor)
         if status.st_uid != os.geteuid() or status.st_size != SIZE:
             raise UntrustedFileError(f"{path}: not a heartbeat file of this user")
-        return mmap.mmap(
-            descriptor, SIZE, access=mmap.ACCESS_WRITE if write else mmap.ACCESS_READ
-        )
+        yield descriptor
     finally:
         os.close(descriptor)
