@@ -93,7 +93,10 @@ def test_facts_rules_and_policy_are_pure(path: Path) -> None:
 
 
 PURE_BESIDE: dict[str, tuple[Path, ...]] = {
-    "slurm_resilience.node": (PACKAGE / "node" / "xid.py",),
+    "slurm_resilience.node": tuple(
+        PACKAGE / "node" / f"{name}.py"
+        for name in ("findings", "kernel_lines", "kernel_rules", "settings", "xid")
+    ),
 }
 """Tables that belong to a part's rules."""
 

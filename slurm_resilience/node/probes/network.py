@@ -1,0 +1,106 @@
+"""InfiniBand and Ethernet links, out of sysfs."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False  # typing takes longer to import than a probe may run
+if TYPE_CHECKING:
+    from typing import Any
+
+
+_MOST_BYTES = 4096
+
+
+def read(sysfs: str, names: list[str] | None = None) -> list[dict[str, Any]]:
+    """The links called *names* (`mlx5_0:1`, `eth0`), else all, as `facts.LinkFacts`."""
+    return [link(sysfs, name) for name in (_all(sysfs) if names is None else names)]
+
+
+def link(sysfs: str, name: str) -> dict[str, Any]:
+    """One link; `present` is False where sysfs has none of that name."""
+    device, _, port = name.partition(":")
+    base = f"{sysfs}/class/infiniband/{device}/ports/{port}" if port else ""
+    found = _port(base) if port else _interface(f"{sysfs}/class/net/{device}")
+    return {"name": name, **found}
+
+
+def _all(sysfs: str) -> list[str]:
+    adapters = _names(f"{sysfs}/class/infiniband")
+    ports = [
+        f"{adapter}:{port}"
+        for adapter in adapters
+        for port in _names(f"{sysfs}/class/infiniband/{adapter}/ports")
+    ]
+    # Links of software (bridges, containers, loopback) have no device behind them.
+    interfaces = [
+        name
+        for name in _names(f"{sysfs}/class/net")
+        if os.path.lexists(f"{sysfs}/class/net/{name}/device")
+    ]
+    return ports + interfaces
+
+
+def _names(path: str) -> list[str]:
+    try:
+        return sorted(os.listdir(path))
+    except FileNotFoundError:
+        return []
+
+
+def _port(base: str) -> dict[str, Any]:
+    if not os.path.isdir(base):
+        return {"present": False}
+    unread: dict[str, str] = {}
+    state = _text(base, "state", unread)
+    physical = _text(base, "phys_state", unread, "physical_state")
+    rate = _text(base, "rate", unread, "rate_gbps")
+    return {
+        "state": state and state.partition(": ")[2],  # "4: ACTIVE"
+        "physical_state": physical and physical.partition(": ")[2],
+        "layer": _text(base, "link_layer", unread, "layer"),
+        "rate_gbps": _leading_number(rate),  # "400 Gb/sec (4X NDR)"
+        "link_downed": _leading_number(
+            _text(base, "counters/link_downed", unread, "link_downed"), whole=True
+        ),
+        "unread": unread,
+    }
+
+
+def _interface(base: str) -> dict[str, Any]:
+    if not os.path.isdir(base):
+        return {"present": False}
+    unread: dict[str, str] = {}
+    carrier = _text(base, "carrier", unread, "state")
+    if carrier is None and "Invalid argument" in unread.get("state", ""):
+        carrier = "0"  # so the kernel answers for an interface that is switched off
+        del unread["state"]
+    speed = _leading_number(_text(base, "speed", unread, "rate_gbps"))
+    downs = _text(base, "carrier_down_count", unread, "link_downed")
+    return {
+        "state": None if carrier is None else ("UP" if carrier == "1" else "DOWN"),
+        "layer": "Ethernet",
+        # -1: unknown, of a link that is down or has no speed
+        "rate_gbps": speed / 1000 if speed is not None and speed > 0 else None,
+        "link_downed": _leading_number(downs, whole=True),
+        "unread": unread,
+    }
+
+
+def _text(base: str, name: str, unread: dict[str, str], field: str = "") -> str | None:
+    try:
+        descriptor = os.open(f"{base}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.read(descriptor, _MOST_BYTES).decode("ascii", "replace").strip()
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        unread[field or name] = error.strerror or str(error)
+        return None
+
+
+def _leading_number(text: str | None, *, whole: bool = False) -> Any:  # noqa: ANN401
+    try:
+        return (int if whole else float)((text or "").split()[0])
+    except (IndexError, ValueError):  # "N/A (no PMA)" and its kin
+        return None

@@ -1,0 +1,148 @@
+"""
+What an Xid asks for: NVIDIA's own catalogue of actions, and what this project makes of them.
+
+The action is NVIDIA's (its Xid catalogue, as far as drivers of 2025); a few codes are decided by
+their text. The severity is ours: an application's own error never costs a node.
+"""
+
+import re
+from collections.abc import Callable
+from enum import Enum
+
+from slurm_resilience.node.findings import Severity
+from slurm_resilience.node.kernel_lines import KernelEvent
+
+
+class Action(Enum):
+    """NVIDIA's word for what to do."""
+
+    RESTART_APP = "restart the application"
+    IGNORE = "nothing to do"
+    RESET_GPU = "reset the GPU"
+    RESTART_BM = "reboot the node"
+    RESTART_VM = "restart the virtual machine"
+    CHECK_MECHANICALS = "check power and seating"
+    UPDATE_SWFW = "update driver or firmware"
+    WORKFLOW = "look at what goes with it"
+    UNLISTED = "not in NVIDIA's catalogue"
+
+
+_CODES: dict[Action, tuple[int | range, ...]] = {
+    Action.RESTART_APP: (
+        8, 11, 13, 25, 31, 32, range(39, 42), 60, range(68, 73), range(75, 78), 80,
+        range(82, 87), 88, 89, 94, range(96, 106), range(126, 136), 139,
+    ),
+    Action.IGNORE: (
+        14, 37, 38, 43, 44, 63, 66, 67, 92, 93, range(106, 109), 121, 137, 141, 152, 153, 157,
+        160, 161,
+    ),
+    Action.RESET_GPU: (46, 62, 64, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158),
+    Action.RESTART_BM: (79,),
+    Action.RESTART_VM: (151,),
+    Action.CHECK_MECHANICALS: (54,),
+    Action.UPDATE_SWFW: (78,),
+    Action.WORKFLOW: (45, 48, 74, range(144, 151)),
+}  # fmt: skip
+
+ACTIONS: dict[int, Action] = {
+    code: action
+    for action, entries in _CODES.items()
+    for entry in entries
+    for code in (entry if isinstance(entry, range) else (entry,))
+}
+
+SEVERITIES: dict[Action, Severity] = {
+    Action.RESTART_APP: Severity.OK,
+    Action.IGNORE: Severity.OK,
+    Action.RESET_GPU: Severity.DRAIN_WHEN_IDLE,
+    Action.RESTART_BM: Severity.DRAIN,
+    Action.RESTART_VM: Severity.DRAIN_WHEN_IDLE,
+    Action.CHECK_MECHANICALS: Severity.DRAIN,
+    Action.UPDATE_SWFW: Severity.WARN,
+    Action.WORKFLOW: Severity.WARN,
+    Action.UNLISTED: Severity.WARN,
+}
+
+REMAP_RECORDED = 63
+OFF_THE_BUS = 79
+RECOVERY_CHANGED = 154
+NVLINK5 = range(144, 151)
+
+_CHANGED_TO = re.compile(r"\bto 0x[0-9a-fA-F]+ \((?P<action>[^)]*)\)")
+_RECOVERIES: tuple[tuple[str, Severity], ...] = (
+    ("reboot", Severity.DRAIN),
+    ("reset", Severity.DRAIN_WHEN_IDLE),
+    ("p2p", Severity.DRAIN_WHEN_IDLE),
+    ("none", Severity.OK),
+)
+
+
+def action_of(code: int) -> Action:
+    """NVIDIA's action for an Xid."""
+    return ACTIONS.get(code, Action.UNLISTED)
+
+
+def advice_of(code: int) -> str:
+    """What helps, in a few words."""
+    return _ADVICE.get(code) or action_of(code).value
+
+
+def severity_of(event: KernelEvent) -> Severity:
+    """
+    How bad one Xid is by itself.
+
+    What else is known of the GPU may settle it: see `kernel_rules.xid`.
+    """
+    if event.code is None or event.injected:
+        return Severity.OK
+    special = _SPECIAL.get(event.code)
+    return special(event) if special else SEVERITIES[action_of(event.code)]
+
+
+def _cleanup(event: KernelEvent) -> Severity:
+    # The driver cleans up behind another error. That one decides, unless its line is lost.
+    return Severity.OK if event.caused_by is None else Severity.UNKNOWN
+
+
+def _nvlink(event: KernelEvent) -> Severity:
+    return Severity.DRAIN if event.count > 1 else Severity.DRAIN_WHEN_IDLE
+
+
+def _nvlink5(event: KernelEvent) -> Severity:
+    return Severity.WARN if event.fatal is False else Severity.DRAIN
+
+
+def _recovery(event: KernelEvent) -> Severity:
+    changed = _CHANGED_TO.search(event.text)
+    word = changed["action"].lower() if changed else ""
+    return next((severity for part, severity in _RECOVERIES if part in word), Severity.WARN)
+
+
+def _reset_when_idle(_: KernelEvent) -> Severity:
+    return Severity.DRAIN_WHEN_IDLE
+
+
+def _replace(_: KernelEvent) -> Severity:
+    return Severity.DRAIN
+
+
+_SPECIAL: dict[int, Callable[[KernelEvent], Severity]] = {
+    45: _cleanup,
+    48: _reset_when_idle,  # a double-bit error: the memory is wrong until the reset
+    REMAP_RECORDED: _reset_when_idle,  # NVIDIA: nothing now; the next reset maps the row out
+    64: _replace,  # the row could not be remapped
+    74: _nvlink,
+    **dict.fromkeys(NVLINK5, _nvlink5),
+    RECOVERY_CHANGED: _recovery,
+}
+"""Codes of which the line says more than the catalogue."""
+
+_ADVICE: dict[int, str] = {
+    45: "clean-up behind another error",
+    48: "reset the GPU when idle",
+    REMAP_RECORDED: "reset the GPU when idle",
+    64: "replace the GPU",
+    74: "look at the NVLinks",
+    **dict.fromkeys(NVLINK5, "look at the NVLinks"),
+    RECOVERY_CHANGED: "as it says",
+}
