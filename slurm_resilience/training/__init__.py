@@ -1,0 +1,17 @@
+"""
+What a training script imports.
+
+    run = Run(checkpoints=Checkpoints("/fast/ckpt"), state={"model": model, "optimizer": optimizer})
+    start = run.restore()                       # the newest checkpoint that verifies, or 0
+    for step in range(start, steps):
+        train_step(...)
+        if run.step(step):                      # heartbeat; saves when due; True: stop now
+            break
+    run.finish()
+"""
+
+from slurm_resilience.training.checkpoints import Checkpoints
+from slurm_resilience.training.run import Run
+from slurm_resilience.watch.heartbeat import Phase
+
+__all__ = ["Checkpoints", "Phase", "Run"]

@@ -1,0 +1,67 @@
+"""
+The same decision on all ranks at the same step, without stopping them for it.
+
+At each step a rank says what it knows (told to stop; the clock says save) and goes on; at the next
+step it reads what was said by all. So a notice takes effect one step after the last rank said it.
+"""
+
+import logging
+from typing import NamedTuple
+
+import torch
+import torch.distributed as dist
+
+from slurm_resilience.training.peers import Peers
+
+log = logging.getLogger(__name__)
+
+
+class Word(NamedTuple):
+    """What any rank said."""
+
+    stop: bool
+    save: bool
+
+
+SILENCE = Word(stop=False, save=False)
+
+
+class Agreement:
+    """All ranks' words of the last step."""
+
+    def __init__(self, peers: Peers) -> None:
+        """Every rank has to come here."""
+        self._group = peers.new_group()
+        self._said: torch.Tensor | None = None
+        self._work: dist.Work | None = None
+        self._lost = False
+
+    def say(self, word: Word) -> None:
+        """Send *word*; all ranks have to, at the same step."""
+        if self._lost:
+            return
+        self._said = torch.tensor(word, dtype=torch.int8)
+        try:
+            self._work = dist.all_reduce(
+                self._said, op=dist.ReduceOp.MAX, group=self._group, async_op=True
+            )
+        except RuntimeError as error:
+            self._lose(error)
+
+    def hear(self) -> Word:
+        """What was said at the last step; waits for the slowest rank to have said it."""
+        if self._work is None or self._said is None:
+            return SILENCE
+        try:
+            self._work.wait()
+        except RuntimeError as error:
+            self._lose(error)
+            return SILENCE
+        stop, save = self._said.tolist()
+        return Word(bool(stop), bool(save))
+
+    def _lose(self, error: RuntimeError) -> None:
+        # Not raised: the training's own collectives fail too, and say more about where.
+        first_line = str(error).strip().partition("\n")[0]
+        log.warning("the ranks can no longer agree on a stop: %s", first_line)
+        self._lost, self._work = True, None

@@ -1,0 +1,121 @@
+"""Where checkpoints go, how often, and how many are kept."""
+
+import os
+import platform
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from slurm_resilience.checkpoint_files.keep import remove_unfinished
+from slurm_resilience.checkpoint_files.owner import Claim, owner
+from slurm_resilience.errors import CheckpointError, UsageError
+from slurm_resilience.training.due import Due
+from slurm_resilience.training.peers import Failure, Peers
+
+PROBE_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """
+    Checkpoints in *directory*, which every rank has to see: a fast, shared disk, not the one that
+    the training data is read from.
+
+    One is written every *every_steps* steps or *every_minutes* minutes, whichever is first (None:
+    not by that), and when the job is told to stop. The newest *keep* are kept. The directory
+    itself is made where it is missing, what it lies in is not: that is a missing mount.
+    """
+
+    directory: str | os.PathLike[str]
+    every_steps: int | None = 500
+    every_minutes: float | None = 30.0
+    keep: int = 3
+
+    def __post_init__(self) -> None:
+        """Refuse nonsense with a `UsageError`."""
+        if not str(self.directory):
+            raise UsageError("Checkpoints: the directory has no name")
+        if self.every_steps is None and self.every_minutes is None:
+            raise UsageError(
+                "Checkpoints: set every_steps or every_minutes, or nothing is saved"
+            )
+        for name, value in (("every_steps", self.every_steps), ("keep", self.keep)):
+            whole = isinstance(value, int | None)
+            if not whole or (value is not None and value < 1):
+                raise UsageError(f"Checkpoints: {name} is {value!r}; it has to be 1 or more")
+        if self.every_minutes is not None and not self.every_minutes > 0:
+            raise UsageError(f"Checkpoints: every_minutes is {self.every_minutes!r}")
+
+    @property
+    def path(self) -> Path:
+        """The directory."""
+        return Path(os.path.abspath(self.directory))  # noqa: PTH100 - resolve() would follow links
+
+    @property
+    def due(self) -> Due:
+        """When to save."""
+        return Due(
+            self.every_steps, None if self.every_minutes is None else self.every_minutes * 60
+        )
+
+
+def claimed(path: Path, peers: Peers) -> Claim | None:
+    """
+    Make and claim the directory; the claim is rank 0's, other ranks get None.
+
+    Every rank has to come here. Raises `CheckpointError` on all of them where one cannot write
+    there or sees another directory under that name, or where another job is writing there.
+    """
+    token = peers.first(lambda: _made(path))
+    peers.each(lambda: _probe(path, token, peers.rank))
+    peers.first(lambda: _check_seen(path, token, peers.world_size))
+    claim = None
+    if peers.rank == 0:
+        claim = peers.tried(lambda: _claim(path))
+    peers.shared(claim if isinstance(claim, Failure) else None)
+    return claim if isinstance(claim, Claim) else None
+
+
+def _made(path: Path) -> str:
+    if not path.parent.is_dir():
+        raise CheckpointError(f"{path.parent} does not exist; is its file system mounted?")
+    try:
+        path.mkdir(exist_ok=True)
+    except FileExistsError as error:
+        raise CheckpointError(f"{path} is not a directory") from error
+    return secrets.token_hex(8)
+
+
+def _probe(path: Path, token: str, rank: int) -> None:
+    probe = _probe_path(path, token, rank)
+    try:
+        probe.write_bytes(bytes(PROBE_BYTES))
+    except OSError as error:
+        probe.unlink(missing_ok=True)
+        raise CheckpointError(f"{path}: cannot write there: {error.strerror}") from error
+
+
+def _check_seen(path: Path, token: str, world_size: int) -> None:
+    probes = [_probe_path(path, token, rank) for rank in range(world_size)]
+    missing = [rank for rank, probe in enumerate(probes) if not probe.exists()]
+    for probe in probes:
+        probe.unlink(missing_ok=True)
+    if missing:
+        raise CheckpointError(
+            f"{path} is not the same directory on every node: rank {missing[0]} sees another; "
+            "use a shared file system"
+        )
+
+
+def _probe_path(path: Path, token: str, rank: int) -> Path:
+    return path / f".probe-{token}-{rank}"
+
+
+def _claim(path: Path) -> Claim:
+    claim = Claim(path, owner(os.environ, node=platform.node(), pid=os.getpid()))
+    try:
+        remove_unfinished(path)
+    except OSError:
+        claim.release()
+        raise
+    return claim

@@ -1,0 +1,52 @@
+"""A notice by signal, for a process that runs without an agent: SIGTERM or SIGUSR2."""
+
+import logging
+import os
+import signal
+import threading
+from types import FrameType
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+SIGNALS = (signal.SIGTERM, signal.SIGUSR2)
+
+
+class Notice:
+    """
+    Truthy once one of the signals has come. The handler does nothing else; it then calls the one
+    that was there before, where there was one.
+
+    A forked child (a data loader's worker) inherits the handler, but not its meaning: the child
+    takes the signal as it would have without us.
+    """
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._come = False
+        self._before: dict[int, Any] = {}
+        if threading.current_thread() is not threading.main_thread():
+            log.warning("not in the main thread: SIGTERM and SIGUSR2 are not taken as a notice")
+            return
+        for signum in SIGNALS:
+            self._before[signum] = signal.signal(signum, self._take)
+
+    def __bool__(self) -> bool:
+        return self._come
+
+    def give_back(self) -> None:
+        """Put the handlers back that were there before."""
+        for signum, before in self._before.items():
+            if signal.getsignal(signum) == self._take:
+                signal.signal(signum, before or signal.SIG_DFL)
+        self._before = {}
+
+    def _take(self, signum: int, frame: FrameType | None) -> None:
+        before = self._before.get(signum)
+        if os.getpid() != self._pid:
+            signal.signal(signum, before or signal.SIG_DFL)
+            os.kill(os.getpid(), signum)
+            return
+        self._come = True
+        if callable(before):
+            before(signum, frame)

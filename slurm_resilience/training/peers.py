@@ -1,0 +1,150 @@
+"""
+The ranks of one training, talking over a gloo group of their own.
+
+Apart from the user's collectives, so that what the writer thread exchanges never meets them. Every
+exchange carries failures along: where one rank fails, all raise the same error and none waits for
+it. A rank that died breaks its connections and is noticed at once; one that is silent, after the
+group's time-out.
+"""
+
+import os
+import platform
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import NamedTuple, TypeVar
+
+import torch
+import torch.distributed as dist
+
+from slurm_resilience.errors import CheckpointError, ResilienceError, UsageError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Failure(NamedTuple):
+    """What went wrong on one rank, in one line."""
+
+    rank: int
+    node: str
+    text: str
+
+
+class Peers:
+    """All ranks, or this process alone."""
+
+    def __init__(self, *, timeout_s: float) -> None:
+        """Every rank has to come here. Raises `UsageError` where the ranks are not connected."""
+        self.rank, self.world_size = 0, 1
+        self._timeout = timedelta(seconds=timeout_s)
+        if dist.is_available() and dist.is_initialized():
+            self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
+        elif os.environ.get("WORLD_SIZE", "1") != "1":
+            raise UsageError(
+                f"one of {os.environ['WORLD_SIZE']} ranks, but torch.distributed is not initialized: "
+                "call init_process_group before Run(...)"
+            )
+        self._group = self.new_group()
+
+    @property
+    def alone(self) -> bool:
+        """Whether there are no other ranks."""
+        return self.world_size == 1
+
+    def new_group(self) -> dist.ProcessGroup | None:
+        """One more group of all ranks; None where there is only one."""
+        return None if self.alone else dist.new_group(backend="gloo", timeout=self._timeout)
+
+    def tried(self, do: Callable[[], T]) -> T | Failure:
+        """What *do* returns, or why it failed; to be `shared`."""
+        try:
+            return do()
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            return Failure(self.rank, platform.node(), f"{where}{error.strerror or error}")
+        except ResilienceError as error:
+            return Failure(self.rank, platform.node(), str(error))
+
+    def each(self, do: Callable[[], T]) -> list[T]:
+        """What *do* returns on every rank, by rank; `CheckpointError` on all where one fails."""
+        return self.shared(self.tried(do))
+
+    def shared(self, mine: T | Failure) -> list[T]:
+        """Every rank's outcome of `tried`, by rank; `CheckpointError` on all where one failed."""
+        if self.alone:
+            return _succeeded([mine])
+        everybody: list[T | Failure | None] = [None] * self.world_size
+        with _connected():
+            dist.all_gather_object(everybody, mine, group=self._group)
+        return _succeeded(everybody)
+
+    def first(self, do: Callable[[], T]) -> T:
+        """What *do* returns on rank 0, told to all; `CheckpointError` on all where it fails."""
+        told: list[T | Failure | None] = [self.tried(do) if self.rank == 0 else None]
+        if not self.alone:
+            with _connected():
+                dist.broadcast_object_list(told, src=0, group=self._group)
+        return _succeeded(told)[0]
+
+    def together(self, do: Callable[[], T], then: Callable[[list[T]], R]) -> R:
+        """
+        *do* on every rank, *then* on rank 0 over all that was returned; its result told to all.
+
+        Raises `CheckpointError` on all ranks where any part fails; *then* is left out if *do*
+        failed anywhere.
+        """
+        everybody = self._gathered(do)
+        return self.first(lambda: then(_succeeded(everybody)))
+
+    def dealt(self, do: Callable[[], T], deal: Callable[[list[T]], list[R]]) -> R:
+        """As `together`; of the list that *deal* makes, each rank gets its own entry."""
+        everybody = self._gathered(do)
+        if self.alone:
+            return deal(_succeeded(everybody))[0]
+        hand = None
+        if self.rank == 0:
+            made = self.tried(lambda: deal(_succeeded(everybody)))
+            hand = [made] * self.world_size if isinstance(made, Failure) else made
+        mine: list[R | Failure | None] = [None]
+        with _connected():
+            dist.scatter_object_list(mine, hand, src=0, group=self._group)
+        return _succeeded(mine)[0]
+
+    def most(self, number: int) -> int:
+        """The largest *number* of all ranks."""
+        if self.alone:
+            return number
+        word = torch.tensor([number], dtype=torch.int64)
+        with _connected():
+            dist.all_reduce(word, op=dist.ReduceOp.MAX, group=self._group)
+        return int(word.item())
+
+    def _gathered(self, do: Callable[[], T]) -> list[T | Failure | None]:
+        mine = self.tried(do)
+        if self.alone:
+            return [mine]
+        everybody: list[T | Failure | None] = [None] * self.world_size
+        with _connected():
+            dist.gather_object(mine, everybody if self.rank == 0 else None, group=self._group)
+        return everybody
+
+
+@contextmanager
+def _connected() -> Iterator[None]:
+    """Turn a broken or silent connection into our error."""
+    try:
+        yield
+    except RuntimeError as error:  # torch's, for a lost peer and for a time-out alike
+        first_line = str(error).strip().partition("\n")[0]
+        raise CheckpointError(f"lost other ranks: {first_line}") from error
+
+
+def _succeeded(results: list[T | Failure | None]) -> list[T]:
+    failures = [result for result in results if isinstance(result, Failure)]
+    if failures:
+        rank, node, text = failures[0]
+        more = f" (and {len(failures) - 1} more ranks)" if len(failures) > 1 else ""
+        where = f"rank {rank} on {node}: " if len(results) > 1 else ""
+        raise CheckpointError(f"{where}{text}{more}")
+    return results  # type: ignore[return-value]

@@ -1,0 +1,132 @@
+"""Back to the newest checkpoint that every rank finds sound."""
+
+import logging
+from collections.abc import MutableMapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from slurm_resilience.checkpoint_files.listing import Found, found, problems
+from slurm_resilience.errors import CheckpointError
+from slurm_resilience.training import rng
+from slurm_resilience.training.peers import Peers
+from slurm_resilience.training.reader import Reader
+from slurm_resilience.training.state import State, Values, bare, is_shared, live_tensors
+from slurm_resilience.training.tree import decoded
+
+log = logging.getLogger(__name__)
+
+
+class Choice(NamedTuple):
+    """The checkpoint to go on from, None to begin; and those that are not sound."""
+
+    newest: Found | None
+    unsound: frozenset[Path]
+
+
+def choose(directory: Path, peers: Peers) -> Choice:
+    """
+    Verify from the newest on, the ranks sharing the reading, until one is sound for all.
+
+    Every rank has to come here. Raises `CheckpointError` where there are checkpoints and none of
+    them is sound: to begin anew is then for a person to decide.
+    """
+    entries = peers.first(lambda: found(directory))
+    unsound = {entry.path: entry.problem for entry in entries if entry.manifest is None}
+    newest = None
+    for entry in entries:
+        if entry.manifest is None:
+            continue
+        why = _verified(entry, peers)
+        if not why:
+            newest = entry
+            break
+        unsound[entry.path] = why
+    if peers.rank == 0:
+        for path, why in unsound.items():
+            log.warning("skipped %s: %s", path, why)
+    if unsound and newest is None:
+        path, why = next(iter(unsound.items()))
+        raise CheckpointError(
+            f"none of the {len(unsound)} checkpoints in {directory} is sound ({path.name}: {why}); "
+            "move them away to begin anew"
+        )
+    return Choice(newest, frozenset(unsound))
+
+
+def put_back(state: State, entry: Found, peers: Peers) -> None:
+    """
+    Fill *state* from a sound checkpoint, part by part, and set the random number generators.
+
+    Raises `CheckpointError` where it does not fit.
+    """
+    if entry.manifest is None:
+        raise CheckpointError(f"{entry.path}: {entry.problem}")
+    reader = Reader(entry.path, entry.manifest)
+    written_by = entry.manifest.world_size
+    same_world = written_by == peers.world_size
+    values = reader.values(peers.rank if same_world else 0)
+    if missing := state.keys() - values.parts.keys():
+        raise CheckpointError(f"{entry.path} holds no {min(missing)!r}; this run asks for it")
+    if peers.rank == 0:
+        for name in sorted(values.parts.keys() - state.keys()):
+            log.warning("%s holds %r, which this run does not ask for", entry.path, name)
+        if not same_world:
+            log.warning(
+                "%s was written by %d ranks and is read by %d: samplers stand where rank 0's "
+                "stood, random numbers begin anew",
+                entry.path, written_by, peers.world_size,
+            )  # fmt: skip
+    for name in list(state):
+        _put_back_part(state, name, values, reader)
+    if same_world:
+        rng.restore(_filled(values.rng, reader, {}))
+
+
+def _verified(entry: Found, peers: Peers) -> str:
+    reports = peers.each(
+        lambda: list(problems(entry, share=peers.rank, shares=peers.world_size))
+    )
+    return next((problem for report in reports for problem in report), "")
+
+
+def _put_back_part(state: State, name: str, values: Values, reader: Reader) -> None:
+    part = state[name]
+    value = _filled(values.parts[name], reader, live_tensors(part, name))
+    try:
+        if isinstance(part, torch.nn.Module):
+            bare(part).load_state_dict(value)
+        elif is_shared(part) or hasattr(part, "load_state_dict"):
+            part.load_state_dict(value)
+        elif isinstance(part, torch.Tensor):
+            with torch.no_grad():
+                part.copy_(value)
+        else:
+            state[name] = value
+    except (RuntimeError, ValueError, LookupError, TypeError) as error:
+        why = " ".join(str(error).split())
+        raise CheckpointError(f"{reader.path}: {name!r} does not fit: {why}") from error
+
+
+def _filled(data: bytes, reader: Reader, live: MutableMapping[str, torch.Tensor]) -> Any:  # noqa: ANN401 - anything
+    targets: dict[str, torch.Tensor] = {}
+
+    def target(name: str) -> torch.Tensor:
+        room = live.pop(name, None)
+        if room is None:
+            room = reader.room(name)
+        if tuple(room.shape) != reader.tensor(name).sizes:
+            raise CheckpointError(
+                f"{reader.path}: {name} has the shape {list(reader.tensor(name).sizes)}, "
+                f"this run's has {list(room.shape)}"
+            )
+        return targets.setdefault(name, room)
+
+    value = decoded(data, target)
+    if live:
+        raise CheckpointError(
+            f"{reader.path} holds no {next(iter(live))!r}; this run asks for it"
+        )
+    reader.fill(targets)
+    return value

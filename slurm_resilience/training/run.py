@@ -1,0 +1,215 @@
+"""What a training script holds: restore, step, finish."""
+
+import os
+import time
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from slurm_resilience.checkpoint_files.owner import Claim
+from slurm_resilience.errors import CheckpointError, ResilienceError, UsageError
+from slurm_resilience.training.agreement import Agreement, Word
+from slurm_resilience.training.checkpoints import Checkpoints, claimed
+from slurm_resilience.training.notice import Notice
+from slurm_resilience.training.peers import Peers
+from slurm_resilience.training.pulse import Pulse
+from slurm_resilience.training.restoring import choose, put_back
+from slurm_resilience.training.saver import Saver
+from slurm_resilience.training.state import captured
+from slurm_resilience.watch.heartbeat import DIRECTORY_VARIABLE, Phase
+
+
+class Run:
+    """
+    One attempt of a training: where it starts, when it saves, when it is told to stop.
+
+    *state* names what a checkpoint holds: modules, optimizers, anything with `state_dict` and
+    `load_state_dict`, tensors, numbers. The random number generators of every rank come along.
+    A number is read from `run.state[name]` at each save, and stands there again after `restore`.
+
+    With several ranks, make it on all of them after `init_process_group`. The ranks then talk
+    over gloo groups of their own; a rank that says nothing for *timeout_minutes* is given up.
+    """
+
+    def __init__(
+        self,
+        *,
+        checkpoints: Checkpoints,
+        state: MutableMapping[str, Any],
+        timeout_minutes: float = 30.0,
+    ) -> None:
+        """Raises `UsageError` where the state has no names or the ranks are not connected."""
+        if not state or not all(isinstance(name, str) for name in state):
+            raise UsageError('Run: state is a dict with names, {"model": model, …}')
+        self.state = state
+        self.stopped = False
+        """Whether `step` has returned True."""
+        self._checkpoints = checkpoints
+        self._directory = checkpoints.path
+        self._due = checkpoints.due
+        self._pid = os.getpid()
+        self._peers = Peers(timeout_s=timeout_minutes * 60)
+        self._agreement = None if self._peers.alone else Agreement(self._peers)
+        self._notice = Notice()
+        self._pulse = _pulse(self._peers.rank)
+        self._saver: Saver | None = None
+        self._last = self._last_save = -1
+        self._last_save_at = time.monotonic()
+        self._beat(Phase.START)
+
+    def restore(self) -> int:
+        """
+        Fill the state from the newest checkpoint that all ranks find sound; the first step to do.
+
+        Raises `CheckpointError` where the directory cannot be used, where another job writes
+        there, where none of its checkpoints is sound, or where the state does not fit.
+        """
+        self._beat(Phase.LOAD)
+        claim = claimed(self._directory, self._peers)
+        try:
+            self._saver = self._restored(claim)
+        except ResilienceError:
+            if claim:
+                claim.release()
+            raise
+        self._last = self._last_save = self._saver.saved_step
+        self._last_save_at = time.monotonic()
+        self._beat(Phase.START)
+        return self._last + 1
+
+    def step(self, step: int) -> bool:
+        """
+        Call after each step, on all ranks; True: everything is saved, leave the loop now.
+
+        Says that this rank moves, and saves when due. Steps count over the whole training.
+        """
+        if os.getpid() != self._pid:
+            return False
+        if self._saver is None or step <= self._last:
+            raise UsageError(_misuse(step, self._last, restored=self._saver is not None))
+        if self.stopped:
+            return True
+        self._last = step
+        self._saver.settle()
+        word = self._agreed(step)
+        if word.save or word.stop:
+            self._save(step, wait=word.stop)
+        self.stopped = word.stop
+        self._beat(Phase.STEP)
+        return word.stop
+
+    @contextmanager
+    def phase(self, phase: Phase) -> Iterator[None]:
+        """Say what the training does in the block: `with run.phase(Phase.EVAL): …`."""
+        self._beat(phase)
+        try:
+            yield
+        finally:
+            self._beat(Phase.STEP)
+
+    def finish(self, *, save: bool = True) -> None:
+        """
+        The training has ended: save the last step, unless *save* is false or it is saved; wait
+        until everything is on disk.
+
+        Raises `CheckpointError` where the last save failed.
+        """
+        if os.getpid() != self._pid:
+            return
+        problem = None
+        if self._saver:
+            if save and self._last > self._last_save:
+                self._save(self._last, wait=True)
+            self._beat(Phase.SAVE)
+            self._saver.wait()
+            problem = self._saver.problem
+        self._beat(Phase.DONE)
+        self.close()
+        if problem:
+            raise problem
+
+    def close(self) -> None:
+        """Give signals and files back, and save no more. What is being written is still written."""
+        if os.getpid() != self._pid:
+            return
+        if self._saver:
+            self._saver.close()
+            self._saver = None
+        self._notice.give_back()
+        self._pulse.close()
+
+    def __enter__(self) -> "Run":  # noqa: PYI034 - Self came with Python 3.11
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.finish()
+        else:
+            self.close()
+
+    def _restored(self, claim: Claim | None) -> Saver:
+        choice = choose(self._directory, self._peers)
+        newest, rank = choice.newest, self._peers.rank
+        if newest:
+            self._peers.each(lambda: put_back(self.state, newest, self._peers))
+
+        def check() -> None:
+            captured(self.state, rank=rank)
+
+        self._peers.each(check)  # now, and not at the first save, which may be hours away
+        return Saver(self._directory, self._peers, claim, choice, keep=self._checkpoints.keep)
+
+    def _agreed(self, step: int) -> Word:
+        """Whether all ranks stop, and whether they save, at this step."""
+        stop = bool(self._notice) or self._pulse.told_to_stop
+        by_clock = self._peers.rank == 0 and self._due.by_clock(
+            time.monotonic(), self._last_save_at
+        )
+        by_steps = self._due.by_steps(step, self._last_save)
+        if self._agreement is None:
+            return Word(stop, by_clock or by_steps)
+        heard = self._agreement.hear()
+        agreed = Word(heard.stop, heard.save or by_steps)
+        if not agreed.stop:
+            self._agreement.say(Word(stop, by_clock and not agreed.save))
+        return agreed
+
+    def _save(self, step: int, *, wait: bool) -> None:
+        if self._saver is None:
+            return
+        self._beat(Phase.SAVE)
+        self._last_save, self._last_save_at = step, time.monotonic()
+        try:
+            self._saver.begin(step, self.state)
+        except CheckpointError as error:
+            self._saver.failed(step, error)
+        if wait:
+            self._saver.wait()
+
+    def _beat(self, phase: Phase) -> None:
+        if os.getpid() == self._pid:
+            saved_step = self._saver.saved_step if self._saver else -1
+            self._pulse.beat(self._last, phase, saved_step=saved_step)
+
+
+def _pulse(rank: int) -> Pulse:
+    directory = os.environ.get(DIRECTORY_VARIABLE)
+    local_rank = os.environ.get("LOCAL_RANK", "0")
+    return Pulse(
+        Path(directory) if directory else None,
+        rank=rank,
+        local_rank=int(local_rank) if local_rank.isdecimal() else 0,
+    )
+
+
+def _misuse(step: int, last: int, *, restored: bool) -> str:
+    if not restored:
+        return "Run: call restore() before the first step(), and no step() after finish()"
+    return f"Run: step({step}) after step {last}: count the steps over the whole training"

@@ -1,0 +1,161 @@
+"""
+Saving without stopping the training: the training thread plans and copies, a thread writes.
+
+One save at a time. A save that fails is said and does not count; training goes on.
+"""
+
+import logging
+import os
+import shutil
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from slurm_resilience.checkpoint_files import keep
+from slurm_resilience.checkpoint_files.listing import directory_name, found
+from slurm_resilience.checkpoint_files.manifest import Manifest
+from slurm_resilience.checkpoint_files.owner import Claim
+from slurm_resilience.errors import CheckpointError
+from slurm_resilience.training.index import Piece
+from slurm_resilience.training.peers import Failure, Peers
+from slurm_resilience.training.planning import Planning
+from slurm_resilience.training.restoring import Choice
+from slurm_resilience.training.staging import Staging
+from slurm_resilience.training.state import State, Values, captured
+from slurm_resilience.training.writer import Part, open_unfinished, placed, seal, write_part
+
+log = logging.getLogger(__name__)
+
+
+class Frozen(NamedTuple):
+    """What one rank writes of one step."""
+
+    step: int
+    since: float
+    """CLOCK_MONOTONIC seconds at which the save began."""
+    block: memoryview
+    pieces: list[tuple[str, Piece]]
+    values: Values
+
+
+class Saver:
+    """Writes checkpoints into a claimed directory, one after the other."""
+
+    def __init__(
+        self, directory: Path, peers: Peers, claim: Claim | None, choice: Choice, *, keep: int
+    ) -> None:
+        newest = choice.newest
+        self.saved_step = newest.manifest.step if newest and newest.manifest else -1
+        """Step of the newest checkpoint known to be whole; -1: none."""
+        self.problem: CheckpointError | None = None
+        """Why the last save failed, where it did."""
+        self._directory = directory
+        self._peers = peers
+        self._claim = claim
+        self._keep = keep
+        self._unsound = set(choice.unsound)
+        self._planning = Planning(peers)
+        self._staging = Staging()
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="slurm-resilience-writer")
+        self._pending: tuple[int, Future[Manifest]] | None = None
+
+    def begin(self, step: int, state: State) -> None:
+        """
+        Freeze *state* and start writing it; waits for the save before, which needs its memory.
+
+        Every rank has to come here. Raises `CheckpointError` where it cannot even begin.
+        """
+        if self._pending and not self._pending[1].done():
+            log.warning(
+                "the save of step %d is not done at step %d: waiting", self._pending[0], step
+            )
+        self.wait()
+        since = time.monotonic()
+        taken = self._peers.tried(lambda: captured(state, rank=self._peers.rank))
+        pieces = self._planning.pieces(taken if isinstance(taken, Failure) else taken.tensors)
+        if isinstance(taken, Failure):
+            raise CheckpointError(taken.text)
+        block = self._staging.fill([tensor for _, tensor in pieces])
+        written = placed([item for item, _ in pieces], self._staging.places, self._peers.rank)
+        frozen = Frozen(step, since, block, written, taken.values)
+        self._pending = (step, self._writer.submit(self._write, frozen))
+        log.info("step %d: training stood for %.3f s", step, time.monotonic() - since)
+
+    def settle(self) -> None:
+        """Take note of a save that has ended, if one has."""
+        if self._pending and self._pending[1].done():
+            self.wait()
+
+    def wait(self) -> None:
+        """Take note of how the save in progress ends, when it does."""
+        if self._pending is None:
+            return
+        step, future = self._pending
+        error = future.exception()
+        self._pending = None
+        if error is None:
+            self.saved_step, self.problem = step, None
+            log.info("saved step %d in %.2f s", step, future.result().took_s)
+        else:
+            self.failed(step, error)
+
+    def failed(self, step: int, error: BaseException) -> None:
+        """Take note that *step* is not saved, and say so."""
+        self.problem = CheckpointError(f"step {step} is not saved: {error}")
+        log.error(
+            "%s; training goes on",
+            self.problem,
+            exc_info=not isinstance(error, CheckpointError),
+        )
+
+    def close(self) -> None:
+        """Take no more. A save in progress goes on; the directory is ours until it has ended."""
+        self._writer.shutdown(wait=False)
+        if self._claim and self._pending is None:
+            self._claim.release()
+
+    def _write(self, frozen: Frozen) -> Manifest:
+        peers, rank = self._peers, self._peers.rank
+        unfinished = peers.first(lambda: self._open(frozen.step))
+        try:
+            manifest = peers.together(
+                lambda: write_part(
+                    unfinished, rank, frozen.block, frozen.values, frozen.pieces
+                ),
+                lambda parts: self._seal(unfinished, frozen, parts),
+            )
+        except CheckpointError:
+            if rank == 0:
+                self._unsound.add(self._directory / directory_name(frozen.step))
+                shutil.rmtree(unfinished, ignore_errors=True)
+            raise
+        if rank == 0:
+            self._prune()
+        return manifest
+
+    def _open(self, step: int) -> Path:
+        token = self._claim.me.token if self._claim else str(os.getpid())
+        return open_unfinished(self._directory, step, token)
+
+    def _seal(self, unfinished: Path, frozen: Frozen, parts: list[Part]) -> Manifest:
+        if self._claim:
+            self._claim.confirm()
+        manifest = Manifest(
+            format=1,
+            step=frozen.step,
+            world_size=self._peers.world_size,
+            saved_at=time.time(),
+            took_s=round(time.monotonic() - frozen.since, 3),
+            job=self._claim.me.job if self._claim else "",
+            files={},
+        )
+        return seal(unfinished, manifest, self._planning.metadata, parts)
+
+    def _prune(self) -> None:
+        try:
+            entries = found(self._directory)
+            for path in keep.superfluous(entries, keep=self._keep, unsound=self._unsound):
+                keep.remove(path)
+        except (OSError, CheckpointError) as error:
+            log.warning("an old checkpoint cannot be removed: %s", error)

@@ -1,0 +1,95 @@
+"""
+One block of host memory into which a save copies what this rank will write, so that training goes
+on while it is written. Reused from save to save.
+"""
+
+import logging
+import mmap
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+log = logging.getLogger(__name__)
+
+ALIGNMENT = 64
+PORTABLE = 1
+"""cudaHostRegisterPortable."""
+
+
+class Staging:
+    """A block as large as the largest save so far, and the places of the tensors in it."""
+
+    def __init__(self) -> None:
+        self._block: mmap.mmap | None = None
+        self._pinned_at: int | None = None
+        self._layout: list[tuple[torch.Size, torch.dtype]] = []
+        self._views: list[torch.Tensor] = []
+        self.places: list[int] = []
+        """First byte of each tensor of the last `fill`."""
+
+    def fill(self, tensors: Sequence[torch.Tensor]) -> memoryview:
+        """
+        Copies of *tensors*, one after the other, each at its place.
+
+        On return they are frozen: what happens to the tensors afterwards is not in the copy. The
+        next `fill` overwrites it.
+        """
+        layout = [(tensor.shape, tensor.dtype) for tensor in tensors]
+        size_bytes = self._arrange(layout, pinned=any(tensor.is_cuda for tensor in tensors))
+        for view, tensor in zip(self._views, tensors, strict=True):
+            view.copy_(tensor.detach(), non_blocking=True)
+        if any(tensor.is_cuda for tensor in tensors):
+            torch.cuda.current_stream().synchronize()
+        return memoryview(self._block or b"")[:size_bytes]
+
+    def _arrange(self, layout: list[tuple[torch.Size, torch.dtype]], *, pinned: bool) -> int:
+        ends = [0]
+        for shape, dtype in layout:
+            size_bytes = shape.numel() * dtype.itemsize
+            ends.append(-(-(ends[-1] + size_bytes) // ALIGNMENT) * ALIGNMENT)
+        if layout != self._layout:
+            self._views = []  # before the block: they hold it
+            self.places = ends[:-1]
+            block = self._sized(ends[-1], pinned=pinned)
+            self._views = [
+                _view(block, at, shape, dtype)
+                for at, (shape, dtype) in zip(self.places, layout, strict=True)
+            ]
+            self._layout = layout
+        return ends[-1]
+
+    def _sized(self, size_bytes: int, *, pinned: bool) -> torch.Tensor:
+        if self._block is None or len(self._block) < size_bytes:
+            self._unpin()
+            self._block = None  # first, so that there are never two
+            # Private and not inherited: a forked child would make later copies pay for new pages.
+            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+            self._block = mmap.mmap(-1, max(size_bytes, mmap.PAGESIZE), flags=flags)
+            self._block.madvise(mmap.MADV_DONTFORK)
+            if pinned:
+                self._pin(self._block)
+        return torch.frombuffer(self._block, dtype=torch.uint8)
+
+    def _pin(self, block: mmap.mmap) -> None:
+        # Not pin_memory=True: torch rounds that up to the next power of two.
+        address = torch.frombuffer(block, dtype=torch.uint8).data_ptr()
+        code = int(_cuda().cudaHostRegister(address, len(block), PORTABLE))
+        if code:
+            log.warning("host memory cannot be pinned (CUDA error %d): saves are slower", code)
+        else:
+            self._pinned_at = address
+
+    def _unpin(self) -> None:
+        if self._pinned_at is not None:
+            _cuda().cudaHostUnregister(self._pinned_at)
+            self._pinned_at = None
+
+
+def _cuda() -> Any:  # noqa: ANN401 - a module made by the binding
+    return torch.cuda.cudart()
+
+
+def _view(block: torch.Tensor, at: int, shape: torch.Size, dtype: torch.dtype) -> torch.Tensor:
+    size_bytes = shape.numel() * dtype.itemsize
+    return block[at : at + size_bytes].view(dtype).view(shape)

@@ -1,0 +1,96 @@
+"""
+What the user hands to `Run(state=…)`: taken apart for a checkpoint.
+
+A module or an optimizer is taken to be the same on all ranks (but for sharded tensors): its tensors
+are saved once. Everything else belongs to its rank: a sampler's position, a scheduler, a number.
+"""
+
+from collections.abc import MutableMapping
+from typing import Any, NamedTuple
+
+import msgspec
+import torch
+from torch.distributed.checkpoint.stateful import Stateful
+from torch.nn.parallel import DistributedDataParallel
+
+from slurm_resilience.errors import CheckpointError
+from slurm_resilience.training import rng
+from slurm_resilience.training.tree import encoded
+
+State = MutableMapping[str, Any]
+
+
+class Values(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All of one rank that is not a tensor; the content of its `.values` file."""
+
+    parts: dict[str, bytes]
+    """The user's parts by name, as `tree.encoded`."""
+    rng: bytes
+
+
+class Captured(NamedTuple):
+    """A state taken apart: values frozen, tensors still live."""
+
+    values: Values
+    tensors: dict[str, torch.Tensor]
+
+
+def captured(state: State, *, rank: int) -> Captured:
+    """
+    *state* and the random number generators of this rank.
+
+    Raises `CheckpointError` where something in it cannot be saved.
+    """
+    tensors = _Names()
+    parts = {
+        name: encoded(
+            contents(part), name if is_shared(part) else f"{name}@{rank}", tensors.keep
+        )
+        for name, part in state.items()
+    }
+    generators = encoded(rng.captured(), f"@{rank}", tensors.keep)
+    return Captured(Values(parts, generators), tensors.by_name)
+
+
+def live_tensors(part: object, name: str) -> dict[str, torch.Tensor]:
+    """The tensors of a module by the names they are saved under; they can be filled in place."""
+    tensors = _Names()
+    if isinstance(part, torch.nn.Module):
+        encoded(contents(part), name, tensors.keep)
+    return tensors.by_name
+
+
+def contents(part: object) -> object:
+    """What there is to save of a part."""
+    if isinstance(part, torch.nn.Module):
+        return bare(part).state_dict()
+    return part.state_dict() if isinstance(part, Stateful) else part
+
+
+def is_shared(part: object) -> bool:
+    """Whether all ranks hold the same."""
+    return isinstance(part, torch.nn.Module | torch.optim.Optimizer)
+
+
+def bare(module: torch.nn.Module) -> torch.nn.Module:
+    """
+    The user's module without the wrappers of data parallelism and `torch.compile`, so that a
+    checkpoint does not depend on them.
+    """
+    inner = module.module if isinstance(module, DistributedDataParallel) else None
+    inner = getattr(module, "_orig_mod", inner)
+    return bare(inner) if isinstance(inner, torch.nn.Module) else module
+
+
+class _Names:
+    def __init__(self) -> None:
+        self.by_name: dict[str, torch.Tensor] = {}
+
+    def keep(self, name: str, tensor: torch.Tensor) -> None:
+        if name in self.by_name:
+            raise CheckpointError(f"state {name} is there twice, once under a number")
+        if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_meta:
+            raise CheckpointError(
+                f"state {name} is a tensor that cannot be saved: {tensor.layout}"
+            )
+        self.by_name[name] = tensor
