@@ -8,6 +8,7 @@ Everything this package raises on purpose.
     │   └── SlurmSilentError   Slurm did not answer in time; nothing is known
     ├── UntrustedFileError     a file is not what it should be: a link, foreign, too large, torn
     ├── LockBusyError          somebody else holds the lock
+    ├── LedgerError            the ledger cannot be read or written
     ├── LaunchError            the job cannot be started as asked
     └── CheckpointError        a checkpoint cannot be written or read
 
@@ -41,6 +42,10 @@ class UntrustedFileError(ResilienceError):
 
 class LockBusyError(ResilienceError):
     """Somebody else holds the lock."""
+
+
+class LedgerError(ResilienceError):
+    """The ledger cannot be read or written; what it would remember is not known."""
 
 
 class LaunchError(ResilienceError):

@@ -93,6 +93,7 @@ def test_facts_rules_and_policy_are_pure(path: Path) -> None:
 
 
 PURE_BESIDE: dict[str, tuple[Path, ...]] = {
+    "slurm_resilience.requeue": (PACKAGE / "requeue" / "mark.py",),
     "slurm_resilience.node": tuple(
         PACKAGE / "node" / f"{name}.py"
         for name in ("findings", "kernel_lines", "kernel_rules", "settings", "xid")
