@@ -28,9 +28,13 @@ def directory_name(step: int) -> str:
 
 def found(directory: Path) -> list[Found]:
     """
-    All checkpoints in *directory*, the newest first by the step in their manifest; those without
-    a readable manifest last. Raises `CheckpointError` where the directory cannot be read.
+    All checkpoints in *directory*, or the one that it is: the newest first by the step in their
+    manifest, those without a readable manifest last.
+
+    Raises `CheckpointError` where the directory cannot be read.
     """
+    if (directory / manifests.NAME).is_file():
+        return [_look(directory)]
     try:
         names = sorted(path.name for path in directory.iterdir() if path.match(PATTERN))
     except OSError as error:
@@ -48,14 +52,15 @@ def problems(entry: Found, *, share: int = 0, shares: int = 1) -> Iterator[str]:
     """
     What is wrong with a checkpoint; nothing: it is sound.
 
-    All sizes are looked at, and the content of every *shares*-th file, so that as many ranks can
-    verify a large checkpoint together.
+    All sizes are looked at, and the content of every *shares*-th file (0: of none), so that as
+    many ranks can verify a large checkpoint together.
     """
     if entry.manifest is None:
         yield entry.problem
         return
     for number, (name, wanted) in enumerate(sorted(entry.manifest.files.items())):
-        if problem := _problem(entry.path / name, wanted, read=number % shares == share):
+        read = shares > 0 and number % shares == share
+        if problem := _problem(entry.path / name, wanted, read=read):
             yield problem
 
 

@@ -1,7 +1,115 @@
-"""Commands of `checkpoint`."""
+"""Commands of `checkpoint`: what is there, what is sound, what to resume from. Needs no torch."""
 
 import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from slurm_resilience.checkpoint_files.listing import Found, found, problems
+from slurm_resilience.errors import CheckpointError
+
+SOUND, UNSOUND = 0, 1
+GIB = 1 << 30
+
+
+class Report(NamedTuple):
+    """One checkpoint and what is wrong with it."""
+
+    entry: Found
+    problem: str
 
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add this group's commands."""
+    group = commands.add_parser(
+        "checkpoint",
+        help="what checkpoints there are, which are sound, which to resume from",
+        description="Exit status: 0 all sound, 1 something unsound, 2 could not look.",
+    ).add_subparsers(metavar="WHAT", required=True)
+    for name, do, text in (
+        ("list", list_, "what is there; file sizes are checked, contents are not read"),
+        ("verify", verify, "read everything and compare its digests"),
+        ("path", path, "print the newest checkpoint that verifies; 1: there is none"),
+    ):
+        command = group.add_parser(name, help=text, description=text)
+        command.add_argument(
+            "directory", type=Path, metavar="DIR", help="of checkpoints, or one"
+        )
+        command.add_argument(
+            "--json", action="store_true", help="one JSON document, nothing else"
+        )
+        command.set_defaults(do=do)
+
+
+def list_(arguments: argparse.Namespace) -> int:
+    """Show all checkpoints; sizes only."""
+    return _show(arguments, lambda entry: next(problems(entry, shares=0), ""))
+
+
+def verify(arguments: argparse.Namespace) -> int:
+    """Show all checkpoints after reading them."""
+    return _show(arguments, lambda entry: "; ".join(problems(entry)))
+
+
+def path(arguments: argparse.Namespace) -> int:
+    """Print the newest sound checkpoint; what was skipped goes to standard error."""
+    newest = None
+    for entry in _entries(arguments.directory):
+        problem = next(problems(entry), "")
+        if not problem:
+            newest = entry.path
+            break
+        print(f"skipped {entry.path}: {problem}", file=sys.stderr)
+    if arguments.json:
+        print(json.dumps({"path": None if newest is None else str(newest)}))
+    elif newest is None:
+        print(f"no sound checkpoint in {arguments.directory}", file=sys.stderr)
+    else:
+        print(newest)
+    return UNSOUND if newest is None else SOUND
+
+
+def _show(arguments: argparse.Namespace, judge: Callable[[Found], str]) -> int:
+    reports = [Report(entry, judge(entry)) for entry in _entries(arguments.directory)]
+    if arguments.json:
+        print(json.dumps({"checkpoints": [_document(report) for report in reports]}))
+    elif reports:
+        print(f"{'STEP':>9}  {'SAVED':19}  {'RANKS':>5}  {'GIB':>9}  {'TOOK':>8}  STATE")
+        for report in reports:
+            print(_line(report, sound="sound" if arguments.do is verify else "whole"))
+    else:
+        print(f"no checkpoints in {arguments.directory}")
+    return UNSOUND if any(report.problem for report in reports) else SOUND
+
+
+def _entries(directory: Path) -> list[Found]:
+    if not directory.is_dir():
+        raise CheckpointError(f"{directory}: no such directory")
+    return found(directory)
+
+
+def _document(report: Report) -> dict[str, object]:
+    manifest = report.entry.manifest
+    known = {
+        "step": manifest and manifest.step,
+        "saved_at": manifest and manifest.saved_at,
+        "world_size": manifest and manifest.world_size,
+        "size_bytes": manifest and manifest.size_bytes,
+        "took_s": manifest and manifest.took_s,
+        "job": manifest and manifest.job,
+    }
+    return {"path": str(report.entry.path), **known, "problem": report.problem or None}
+
+
+def _line(report: Report, *, sound: str) -> str:
+    manifest = report.entry.manifest
+    if manifest is None:
+        return f"{'?':>9}  {report.entry.path.name}: {report.problem}"
+    saved = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(manifest.saved_at))
+    return (
+        f"{manifest.step:>9}  {saved}  {manifest.world_size:>5}  {manifest.size_bytes / GIB:>9.3f}"
+        f"  {manifest.took_s:>7.1f}s  {report.problem or sound}"
+    )
