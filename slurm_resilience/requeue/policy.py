@@ -183,7 +183,7 @@ def _start(facts: JobFacts, settings: RequeueSettings, now: float) -> Decision:
             return StartNow()
         return Leave(f"started early {facts.early_starts} times already; Slurm's delay stays")
     if not is_marked:
-        return Leave(f"waits: {job.reason or 'None'}")
+        return Leave("waits for its turn")
     incident = facts.incident(job.restarts - 1)
     since = f", {now - incident.detected_at:.1f} s after its incident" if incident else ""
     return Unmark(f"it is on its way{since}")

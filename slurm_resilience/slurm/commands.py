@@ -1,5 +1,6 @@
 """Slurm through its own commands. The only module that knows `sh`."""
 
+import logging
 import os
 import re
 import time
@@ -11,6 +12,9 @@ import sh
 from slurm_resilience.errors import SlurmError, SlurmSilentError, UsageError
 from slurm_resilience.slurm.reading import read_jobs, read_nodes
 from slurm_resilience.slurm.values import Job, Node
+
+# It tells of every process it starts.
+logging.getLogger("sh").setLevel(logging.WARNING)
 
 FALLBACKS = ("/usr/bin", "/usr/local/bin", "/opt/slurm/bin")
 """Looked at after PATH, of which a hook of slurmd has none."""
