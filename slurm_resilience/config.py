@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import yaml
 
+from slurm_resilience import places
 from slurm_resilience.errors import ConfigError, UntrustedFileError
 from slurm_resilience.files import read_bounded
 from slurm_resilience.node.settings import NodeSettings
@@ -19,7 +20,7 @@ from slurm_resilience.requeue.settings import RequeueSettings
 from slurm_resilience.settings import Paths, SlurmSettings
 from slurm_resilience.watch.settings import WatchSettings
 
-SITE_CONFIG = Path("/etc/slurm-resilience/config.yaml")
+SITE_CONFIG = Path(places.SITE_CONFIG)
 VARIABLE = "SLURM_RESILIENCE_CONFIG"
 MOST_BYTES = 1 << 20
 

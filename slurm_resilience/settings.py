@@ -4,6 +4,8 @@ from typing import Literal
 
 import msgspec
 
+from slurm_resilience import places
+
 
 class Paths(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Roots of what is read and kept."""
@@ -11,7 +13,7 @@ class Paths(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sysfs: str = "/sys"
     proc: str = "/proc"
     kmsg: str = "/dev/kmsg"
-    state: str = "/var/lib/slurm-resilience"
+    state: str = places.STATE
     """Kept over a reboot: the ledger, the last health verdict, counters. Root's alone."""
 
 

@@ -1,7 +1,169 @@
-"""Commands of `node`."""
+"""`check`, `facts`, `hook`: is this node fit."""
 
 import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from slurm_resilience.errors import UsageError
+
+if TYPE_CHECKING:
+    from slurm_resilience.config import Config
+    from slurm_resilience.node.facts import NodeFacts
+    from slurm_resilience.node.findings import Finding
+
+FIT, UNFIT, UNDECIDED = 0, 1, 3
+PROFILES = ("prolog", "epilog", "health", "full")
+HOOKS = ("prolog", "epilog", "health")
+MOST_BYTES = 64 << 20
+
+Verdict = Literal["fit", "unfit", "undecided"]
 
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add this group's commands."""
+    check = commands.add_parser(
+        "check",
+        help="is this node fit",
+        description="Look at this node and judge it; changes nothing. "
+        "Exit status 0: fit; 1: unfit; 3: undecided, something could not be seen.",
+    )
+    _add_common(check, "what to look at, as that hook would (default: full)")
+    check.add_argument(
+        "--facts", type=Path, metavar="FILE", help="judge recorded facts instead (-: stdin)"
+    )
+    check.set_defaults(do=_check)
+    facts = commands.add_parser(
+        "facts",
+        help="what can be read on this node",
+        description="Read this node's facts without judging them; `check --facts` takes them.",
+    )
+    _add_common(facts, "what to read (default: full)")
+    facts.set_defaults(do=_facts)
+    hook = commands.add_parser(
+        "hook",
+        help="run a hook of slurmd; the shims under share/slurm-resilience do this",
+        description="Run a hook in the environment that slurmd gives it. Exit status 0: go on; "
+        "10: unfit; anything else: could not check, which the shims turn into 0.",
+    )
+    hook.add_argument("hook", choices=HOOKS)
+    hook.set_defaults(do=_hook)
+
+
+def _add_common(parser: argparse.ArgumentParser, profile: str) -> None:
+    parser.add_argument("--profile", choices=PROFILES, default="full", help=profile)
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="instead of the site's")
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from slurm_resilience.config import load  # noqa: PLC0415
+    from slurm_resilience.node.rules import judge  # noqa: PLC0415
+
+    config = load(arguments.config)
+    if arguments.facts:
+        facts = _recorded(arguments.facts)
+        findings = judge(facts, config.node)
+    else:
+        facts = _read(config, arguments.profile)
+        findings = _with_memory(config, arguments.profile, judge(facts, config.node), facts)
+    verdict = _verdict(findings)
+    if arguments.json:
+        _print_json({"node": facts.node, "verdict": verdict, "findings": findings})
+    else:
+        print(f"{facts.node}: {verdict}")
+        for finding in findings:
+            level = finding.severity.value
+            print(f"{level:>16}  {finding.check} {finding.subject}: {finding.detail}")
+    return {"fit": FIT, "unfit": UNFIT, "undecided": UNDECIDED}[verdict]
+
+
+def _facts(arguments: argparse.Namespace) -> int:
+    from slurm_resilience.config import load  # noqa: PLC0415
+    from slurm_resilience.node.facts import to_json  # noqa: PLC0415
+
+    facts = _read(load(arguments.config), arguments.profile)
+    if arguments.json:
+        sys.stdout.write(to_json(facts).decode())
+        return FIT
+    print(f"{facts.node}  boot {facts.boot_id or '?'}")
+    print(f"driver {facts.driver_version or facts.nvml_error or 'not read'}")
+    for gpu in facts.gpus or ():
+        state = "lost" if gpu.lost else f"{gpu.name or '?'}  {gpu.uuid or '?'}"
+        print(f"gpu{gpu.index}  {gpu.pci or '?'}  {state}")
+    for link in facts.links or ():
+        rate = f"  {link.rate_gbps:g} Gb/s" if link.rate_gbps else ""
+        print(f"{link.name}  {link.state or '?'}{rate}")
+    for disk in facts.disks:
+        print(f"{disk.path}  {disk.used_percent} % used")
+    for event in facts.kernel_events or ():
+        code = f" {event.code}" if event.code is not None else ""
+        print(f"kernel  {event.kind}{code}  {event.pci or ''}  {event.text}")
+    for name, why in {**facts.unread, **dict.fromkeys(facts.hung, "no answer in time")}.items():
+        print(f"not read: {name}: {why}")
+    return FIT
+
+
+def _hook(arguments: argparse.Namespace) -> int:
+    from slurm_resilience.node.hooks import run  # noqa: PLC0415
+
+    return run(arguments.hook, os.environ)
+
+
+def _recorded(path: Path) -> "NodeFacts":
+    import msgspec  # noqa: PLC0415
+
+    from slurm_resilience.node.facts import from_json  # noqa: PLC0415
+
+    try:
+        if str(path) == "-":
+            text = sys.stdin.buffer.read(MOST_BYTES)
+        else:
+            with path.open("rb") as file:
+                text = file.read(MOST_BYTES)
+        return from_json(text)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: not facts as `facts --json` writes them: {error}") from error
+
+
+def _read(config: "Config", profile: str) -> "NodeFacts":
+    from slurm_resilience.node.plan import plan_of  # noqa: PLC0415
+    from slurm_resilience.node.survey import read_facts  # noqa: PLC0415
+
+    return read_facts(plan_of(config), profile, node=os.environ.get("SLURMD_NODENAME"))
+
+
+def _with_memory(
+    config: "Config", profile: str, findings: "tuple[Finding, ...]", facts: "NodeFacts"
+) -> "tuple[Finding, ...]":
+    """The findings as the hooks would count them, with what earlier hooks left."""
+    import msgspec  # noqa: PLC0415
+
+    from slurm_resilience.node import memo, recall  # noqa: PLC0415
+    from slurm_resilience.node.findings import Finding  # noqa: PLC0415
+    from slurm_resilience.node.plan import plan_of  # noqa: PLC0415
+    from slurm_resilience.node.policy import settle, unsettled  # noqa: PLC0415
+
+    plan = plan_of(config)
+    if profile == "prolog":
+        slow = memo.slow(plan, facts.boot_id)
+        findings += msgspec.json.decode(slow, type=tuple[Finding, ...])
+    return unsettled(findings, settle(recall.load(plan), facts.boot_id, None))
+
+
+def _verdict(findings: "Sequence[Finding]") -> Verdict:
+    from slurm_resilience.node.policy import is_clean, is_unfit  # noqa: PLC0415
+
+    if is_unfit(findings):
+        return "unfit"
+    return "fit" if is_clean(findings) else "undecided"
+
+
+def _print_json(document: dict[str, object]) -> None:
+    import msgspec  # noqa: PLC0415
+
+    print(msgspec.json.format(msgspec.json.encode(document)).decode())

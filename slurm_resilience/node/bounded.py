@@ -35,6 +35,7 @@ class Child:
         self.name = name
         self.pid = pid
         self.pipe = pipe
+        """-1 once it was let go."""
         self.deadline = deadline
         """CLOCK_MONOTONIC seconds."""
         self.answer = b""
@@ -103,13 +104,15 @@ def gather(children: Iterable[Child]) -> Answers:
 
 
 def abandon(child: Child) -> None:
-    """Give up a child: kill it, and do not wait whether that helps."""
-    os.kill(child.pid, _KILL)
-    _let_go(child)
+    """Give up a child that is still at work: kill it, and do not wait whether that helps."""
+    if child.pipe >= 0:
+        os.kill(child.pid, _KILL)
+        _let_go(child)
 
 
 def _let_go(child: Child) -> None:
     os.close(child.pipe)
+    child.pipe = -1
     # Whoever is not gone yet becomes a zombie of this short-lived process, later of init.
     os.waitpid(child.pid, os.WNOHANG)
 

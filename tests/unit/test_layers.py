@@ -96,7 +96,7 @@ PURE_BESIDE: dict[str, tuple[Path, ...]] = {
     "slurm_resilience.requeue": (PACKAGE / "requeue" / "mark.py",),
     "slurm_resilience.node": tuple(
         PACKAGE / "node" / f"{name}.py"
-        for name in ("findings", "kernel_lines", "kernel_rules", "settings", "xid")
+        for name in ("findings", "kernel_lines", "kernel_rules", "reason", "settings", "xid")
     ),
 }
 """Tables that belong to a part's rules."""

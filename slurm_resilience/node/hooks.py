@@ -1,0 +1,117 @@
+"""
+What slurmd calls: prolog, epilog, health check. Runs as root, on every node, for every job.
+
+The prolog delays each job, so on a healthy node it imports next to nothing: a child asks NVML
+while the plan is read and the other probes run, and answers that were judged fit before are not
+judged again. Modules on that path (`bounded`, `kept`, `memo`, `plan`, `scope`, `voice`, the
+probes) hold plain builtins and import no typing, json, re or pathlib at start: each costs as
+much as a probe. Everything else is in `visit`.
+
+Exit status: 0 go on (fit, undecided, switched off, or this checker is broken), 10 unfit. Anything
+else is a fault here, which must not cost a node: the shims make 0 of it, and say so.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import time
+
+from slurm_resilience.errors import ResilienceError
+from slurm_resilience.node import bounded, kept, memo, scope
+from slurm_resilience.node import plan as plans
+from slurm_resilience.node.voice import say
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from slurm_resilience.config import Config
+    from slurm_resilience.node.policy import Hook
+
+GO_ON, COULD_NOT, UNFIT = 0, 2, 10
+DISABLED = "disabled"
+"""A file of this name in `paths.state` switches all hooks off."""
+
+_GENEROUS_S = 60.0
+"""The NVML child's deadline until the plan says better."""
+
+
+def main() -> None:
+    """Run the hook that the command line names; does not return."""
+    gc.disable()  # there is nothing to collect in a tenth of a second
+    hook: Hook = sys.argv[1]  # type: ignore[assignment]  # the shims' own word
+    status = run(hook, os.environ)
+    sys.stdout.flush()
+    # Nothing is left to tidy up, and the interpreter would take its time over it.
+    os._exit(status)
+
+
+def run(hook: Hook, environment: Mapping[str, str]) -> int:
+    """Run one hook; its exit status."""
+    began = time.monotonic()
+    gpus = scope.NODE if hook == "health" else scope.scope_of(environment)
+    children: list[bounded.Child] = []
+    try:
+        if gpus:
+            children.append(_ask_nvml(hook, began))
+        else:
+            say(f"{hook}: the job has no GPUs: GPU checks skipped")
+        return _run(hook, environment, gpus, children, began)
+    except ResilienceError as error:
+        say(f"{hook}: node not checked: {error}", grave=True)
+        return COULD_NOT
+    finally:
+        for child in children:
+            bounded.abandon(child)
+
+
+def _ask_nvml(hook: Hook, began: float) -> bounded.Child:
+    from slurm_resilience.node.probes import nvml  # noqa: PLC0415
+
+    arguments = plans.nvml_arguments(hook)
+    return bounded.start("nvml", nvml.read, deadline=began + _GENEROUS_S, **arguments)
+
+
+def _run(
+    hook: Hook,
+    environment: Mapping[str, str],
+    gpus: scope.Scope,
+    children: list[bounded.Child],
+    began: float,
+) -> int:
+    plan, config = plans.compiled(), None
+    if plan is None:
+        plan, config = _read_plan()
+    if os.path.lexists(f"{plan['state']}/{DISABLED}"):
+        say(f"{hook}: switched off by {plan['state']}/{DISABLED}")
+        return GO_ON
+    deadline = began + min(plan["probe_s"][hook], plan["budget_s"][hook])
+    for child in children:
+        child.deadline = deadline
+    for name, (probe, arguments) in plans.probes_for(plan, hook).items():
+        children.append(bounded.start(name, probe, deadline=deadline, **arguments))
+    boot = kept.boot_id(plan["proc"])
+    answers = bounded.gather(children)
+    if hook == "prolog" and memo.is_known(plan, boot, answers):
+        return GO_ON
+    # Imported here: what follows is slow, and on a healthy node it is not needed.
+    from slurm_resilience.config import load  # noqa: PLC0415
+    from slurm_resilience.node.visit import Visit, conclude  # noqa: PLC0415
+
+    node = environment.get("SLURMD_NODENAME") or os.uname().nodename.partition(".")[0]
+    until = began + plan["budget_s"][hook]
+    visit = Visit(hook, node, boot, gpus, plan, config or load(), environment, until)
+    return UNFIT if conclude(visit, answers) else GO_ON
+
+
+def _read_plan() -> tuple[dict[str, Any], Config]:
+    from slurm_resilience.config import load  # noqa: PLC0415
+
+    stamp = plans.stamp()
+    config = load()
+    plan = plans.plan_of(config, stamp)
+    plans.leave(plan)
+    return plan, config

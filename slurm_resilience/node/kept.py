@@ -1,0 +1,58 @@
+"""
+Small files that a node keeps for itself between hooks. Only its own are believed.
+
+They are replaced whole, without fsync: each is bound to the boot it was written in, so what a
+power loss leaves behind is never read.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+MOST_BYTES = 16 << 20
+
+
+def read(path: str) -> bytes | None:
+    """The content of *path*; None where it is absent, foreign, or others could have written it."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        found = os.fstat(descriptor)
+        own = found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        if not (own and stat.S_ISREG(found.st_mode) and found.st_size <= MOST_BYTES):
+            return None
+        return os.read(descriptor, MOST_BYTES)
+    finally:
+        os.close(descriptor)
+
+
+def write(path: str, content: bytes) -> bool:
+    """Replace *path*; False where it cannot be written, which costs time later and nothing else."""
+    fresh = f"{path}.{os.getpid()}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+        descriptor = os.open(fresh, flags, 0o600)
+        try:
+            os.write(descriptor, content)
+        finally:
+            os.close(descriptor)
+        os.replace(fresh, path)
+    except OSError:
+        return False
+    return True
+
+
+def boot_id(proc: str) -> str:
+    """The kernel's id of this boot; empty where it cannot be read."""
+    try:
+        descriptor = os.open(f"{proc}/sys/kernel/random/boot_id", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        return os.read(descriptor, 64).decode("ascii", "replace").strip()
+    finally:
+        os.close(descriptor)

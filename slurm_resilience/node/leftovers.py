@@ -1,0 +1,89 @@
+"""
+Processes that an ended job left on its GPUs.
+
+Only this job's: the job's user, and the job's id in the process's environment or cgroup. On a
+shared node another job of the same user computes right beside it.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from slurm_resilience.node.facts import NodeFacts
+from slurm_resilience.node.findings import Finding, Severity
+from slurm_resilience.node.scope import Scope
+from slurm_resilience.node.voice import say
+
+PATIENCE_S = 2.0
+"""What a process gets to die of SIGKILL; one in D state never does."""
+_GLANCE_S = 0.05
+
+
+def end_leftovers(
+    facts: NodeFacts, gpus: Scope, *, proc: str, job: str, user_id: int
+) -> tuple[Finding, ...]:
+    """Kill what *job* of *user_id* left on *gpus*; a finding for each that does not go."""
+    found = {
+        process.pid: f"gpu{gpu.index}"
+        for gpu in facts.gpus or ()
+        if gpus.holds(gpu)
+        for process in gpu.processes or ()
+        if belongs(proc, process.pid, job, user_id)
+    }
+    for pid, gpu in found.items():
+        say(f"epilog: job {job} left process {pid} on {gpu}: killed")
+        _kill(pid)
+    staying = set(_staying(found, proc, job, user_id))
+    return tuple(
+        Finding(
+            "leftover-process", Severity.DRAIN_WHEN_IDLE, gpu,
+            f"process {pid} of job {job} cannot be killed",
+        )
+        for pid, gpu in found.items()
+        if pid in staying
+    )  # fmt: skip
+
+
+def belongs(proc: str, pid: int, job: str, user_id: int) -> bool:
+    """Whether a process is this job's; False where it is gone or cannot be looked at."""
+    try:
+        status = _read(f"{proc}/{pid}/status")
+        owner = next(line for line in status.split(b"\n") if line.startswith(b"Uid:"))
+        if int(owner.split()[1]) != user_id:
+            return False
+        variables = _read(f"{proc}/{pid}/environ").split(b"\0")
+        groups = _read(f"{proc}/{pid}/cgroup").replace(b"\n", b"/").split(b"/")
+    except (OSError, StopIteration):
+        return False
+    return f"SLURM_JOB_ID={job}".encode() in variables or f"job_{job}".encode() in groups
+
+
+def _kill(pid: int) -> None:
+    with suppress(ProcessLookupError):  # it went by itself
+        os.kill(pid, signal.SIGKILL)
+
+
+def _staying(pids: Iterable[int], proc: str, job: str, user_id: int) -> Iterator[int]:
+    deadline = time.monotonic() + PATIENCE_S
+    for pid in pids:
+        while stays := belongs(proc, pid, job, user_id) and not _is_zombie(proc, pid):
+            if time.monotonic() >= deadline:
+                break
+            time.sleep(_GLANCE_S)
+        if stays:
+            yield pid
+
+
+def _is_zombie(proc: str, pid: int) -> bool:
+    try:
+        return b"\nState:\tZ" in _read(f"{proc}/{pid}/status")
+    except OSError:
+        return True
+
+
+def _read(path: str) -> bytes:
+    with Path(path).open("rb") as file:
+        return file.read(1 << 20)

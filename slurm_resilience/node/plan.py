@@ -1,0 +1,122 @@
+"""
+What a hook has to know before it can look: paths, names and limits, out of the configuration.
+
+Reading YAML and checking it takes longer than looking at eight GPUs. So whoever did read it, as
+root, leaves the plan beside the state, stamped with what the file was; the next hook takes it if
+the stamp still fits. Plain builtins throughout: see `hooks` for why.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import sys
+
+from slurm_resilience import __version__, places
+from slurm_resilience.node import kept
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from slurm_resilience.config import Config
+
+    Probe = tuple[Callable[..., object], dict[str, Any]]
+    """A probe and its arguments."""
+
+COMPILED = f"{places.STATE}/plan"
+"""
+Not under `paths.state`: where that is, only the plan can say. In the format in which Python keeps
+its own compiled modules, and believed for the same reason: only root could have written it.
+"""
+
+PROFILES = ("prolog", "epilog", "health", "full")
+
+
+def plan_of(config: Config, stamp: list[Any] | None = None) -> dict[str, Any]:
+    """The plan for a configuration that was read from a file with this *stamp*."""
+    node, budgets = config.node, config.node.budgets
+    return {
+        "stamp": stamp,
+        "state": config.paths.state,
+        "proc": config.paths.proc,
+        "sysfs": config.paths.sysfs,
+        "kmsg": config.paths.kmsg,
+        "links": list(node.expect.links),
+        "disks": list(node.expect.disks),
+        "gpus": node.expect.gpus,
+        "verdict_age_s": node.verdict_age_s,
+        "budget_s": {
+            "prolog": budgets.prolog_s,
+            "epilog": budgets.epilog_s,
+            "health": budgets.health_s,
+            "full": budgets.health_s,
+        },
+        "probe_s": {
+            "prolog": budgets.probe_s,
+            "epilog": budgets.probe_s,
+            "health": budgets.slow_probe_s,
+            "full": budgets.slow_probe_s,
+        },
+    }
+
+
+def probes_for(plan: dict[str, Any], profile: str) -> dict[str, Probe]:
+    """What is asked, by name. The prolog's answers stay the same on a healthy node."""
+    # Each is imported where it is wanted: a millisecond apiece.
+    from slurm_resilience.node.probes import kernel_log  # noqa: PLC0415
+
+    probes: dict[str, Probe] = {"kernel_log": (kernel_log.read, {"path": plan["kmsg"]})}
+    slow = profile in {"health", "full"}
+    if slow or plan["links"]:
+        from slurm_resilience.node.probes import network  # noqa: PLC0415
+
+        names = None if slow else plan["links"]
+        probes["network"] = (network.read, {"sysfs": plan["sysfs"], "names": names})
+    for path in plan["disks"]:
+        from slurm_resilience.node.probes import disk  # noqa: PLC0415
+
+        probes[f"disk:{path}"] = (disk.read, {"path": path})
+    if slow:
+        from slurm_resilience.node.probes import memory  # noqa: PLC0415
+
+        probes["memory"] = (memory.read, {"proc": plan["proc"], "sysfs": plan["sysfs"]})
+    return probes
+
+
+def nvml_arguments(profile: str) -> dict[str, bool]:
+    """How much NVML is asked."""
+    return {"live": profile in {"health", "full"}, "processes": profile != "prolog"}
+
+
+def compiled() -> dict[str, Any] | None:
+    """The plan that somebody left, where it still fits the configuration file."""
+    raw = kept.read(COMPILED) if os.geteuid() == 0 else None
+    try:
+        plan: dict[str, Any] = marshal.loads(raw) if raw else {}  # noqa: S302
+    except (ValueError, EOFError, TypeError):
+        return None
+    return plan if plan.get("stamp") == stamp() else None
+
+
+def leave(plan: dict[str, Any]) -> None:
+    """Leave a plan for the next hook; only root has hooks."""
+    if plan["stamp"] is not None:
+        kept.write(COMPILED, marshal.dumps(plan))
+
+
+def stamp() -> list[Any] | None:
+    """What the configuration file is now. To be taken before it is read; None for a user."""
+    if os.geteuid() != 0:
+        return None
+    reader = [__version__, sys.hexversion]
+    # The change time too: it moves when owner or mode do, which config.load looks at.
+    try:
+        found = os.stat(places.SITE_CONFIG)
+    except OSError:
+        return reader
+    return [
+        *reader, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns,
+        found.st_ctime_ns,
+    ]  # fmt: skip

@@ -1,0 +1,55 @@
+"""
+The reason on a node that we drained: `slurm-resilience: <check> <subject>: <detail> [boot <id>]`.
+
+By its first word we know our own drains; by the check what it was for, also in a later version;
+by the boot whether the node was restarted since. Pure.
+"""
+
+import re
+
+import msgspec
+
+from slurm_resilience.node.findings import Finding
+
+OURS = "slurm-resilience: "
+MOST_CHARACTERS = 240
+"""Slurm takes more; `sinfo -R` and people do not."""
+
+_REASON = re.compile(
+    rf"{OURS}(?P<check>[a-z0-9-]+) (?P<subject>\S+?): (?P<detail>.*?)(?: \[boot (?P<boot>\w+)\])?"
+)
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """A reason of ours, taken apart."""
+
+    check: str
+    subject: str
+    detail: str
+    boot: str = ""
+    """The short boot id, empty where the text has none."""
+
+
+def is_ours(text: str) -> bool:
+    """Whether this project wrote a reason; an empty one is nobody's."""
+    return text.startswith(OURS)
+
+
+def short(boot_id: str) -> str:
+    """The part of a boot id that stands in a reason."""
+    return boot_id.partition("-")[0]
+
+
+def reason_of(finding: Finding, boot_id: str) -> str:
+    """What an administrator sees in `sinfo -R`."""
+    detail = re.sub(r"[\s'\"\\]+", " ", finding.detail).strip()
+    subject = re.sub(r"\s+", "_", finding.subject)
+    tail = f" [boot {short(boot_id)}]" if boot_id else ""
+    text = f"{OURS}{finding.check} {subject}: {detail}"
+    return text[: MOST_CHARACTERS - len(tail)].rstrip() + tail
+
+
+def parse_reason(text: str) -> Reason | None:
+    """A reason of ours, taken apart; None for anybody else's."""
+    found = _REASON.fullmatch(text.strip())
+    return Reason(**found.groupdict(default="")) if found else None

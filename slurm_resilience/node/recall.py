@@ -1,0 +1,26 @@
+"""What a node remembers of its own drains: see `policy.History`."""
+
+from typing import Any
+
+import msgspec
+
+from slurm_resilience.node import kept
+from slurm_resilience.node.policy import History
+
+_NAME = "history.json"
+
+
+def load(plan: dict[str, Any]) -> History:
+    """The history that was left; an empty one, of no boot, where there is none to believe."""
+    raw = kept.read(f"{plan['state']}/{_NAME}")
+    if raw is None:
+        return History("")
+    try:
+        return msgspec.json.decode(raw, type=History)
+    except msgspec.MsgspecError:
+        return History("")
+
+
+def save(plan: dict[str, Any], history: History) -> None:
+    """Leave it for the next hook."""
+    kept.write(f"{plan['state']}/{_NAME}", msgspec.json.encode(history))

@@ -1,0 +1,33 @@
+"""Look at this node now: all probes of a profile, each in its child, into facts."""
+
+import os
+import time
+from typing import Any
+
+from slurm_resilience.node import bounded, kept
+from slurm_resilience.node.facts import NodeFacts, assemble
+from slurm_resilience.node.plan import nvml_arguments, probes_for
+from slurm_resilience.node.probes import nvml
+
+
+def read_facts(plan: dict[str, Any], profile: str, *, node: str | None = None) -> NodeFacts:
+    """
+    The facts of *profile* (see `plan.PROFILES`), after at most its probes' time.
+
+    *node*: what Slurm calls this node; its host name otherwise.
+    """
+    deadline = time.monotonic() + min(plan["probe_s"][profile], plan["budget_s"][profile])
+    probes = {"nvml": (nvml.read, nvml_arguments(profile)), **probes_for(plan, profile)}
+    children = [
+        bounded.start(name, probe, deadline=deadline, **arguments)
+        for name, (probe, arguments) in probes.items()
+    ]
+    identity = identity_of(kept.boot_id(plan["proc"]), node)
+    answers = bounded.gather(children)
+    return assemble(identity, *answers.read(), answers.hung)
+
+
+def identity_of(boot: str, node: str | None) -> dict[str, Any]:
+    """Which node, which boot, when."""
+    name = node or os.uname().nodename.partition(".")[0]
+    return {"node": name, "boot_id": boot, "at": time.time()}
