@@ -58,7 +58,9 @@ class NodeFacts(msgspec.Struct, frozen=True):
     links: dict[str, str] = {}
     """State of each fabric port, `mlx5_0/1` -> `ACTIVE`."""
     events: tuple[str, ...] = ()
-    """Kernel-log lines about faulty hardware since the attempt began."""
+    """What the kernel said of faulty hardware since the attempt began."""
+    is_driver_mute: bool = False
+    """The GPU driver does not answer."""
     load_1m: float | None = None
     unread: dict[str, str] = {}
     """What could not be read -> why."""
@@ -75,6 +77,8 @@ class Seen(msgspec.Struct, frozen=True):
     heard_at: float | None = None
     """None: never."""
     connected: bool = False
+    ended: bool = False
+    """Its command has ended, and the agent said how."""
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -98,6 +102,11 @@ class JobFacts(msgspec.Struct, frozen=True):
     nodes: dict[str, Seen] = {}
     notice: Notice | None = None
 
+    @property
+    def awaited(self) -> dict[str, Seen]:
+        """Nodes whose command has not ended."""
+        return {node: seen for node, seen in self.nodes.items() if not seen.ended}
+
     def ranks(self) -> Iterator[tuple[str, RankFacts]]:
         """Every rank with its node, in order of rank."""
         pairs = [(name, rank) for name, seen in self.nodes.items() for rank in seen.facts.ranks]
@@ -119,6 +128,7 @@ def heard(job: JobFacts, report: NodeFacts, now: float) -> JobFacts:
         first_links=report.links if before.first_links is None else before.first_links,
         heard_at=now,
         connected=True,
+        ended=before.ended,
     )
     return msgspec.structs.replace(
         job,
@@ -137,6 +147,12 @@ def connected(job: JobFacts, node: str, now: float) -> JobFacts:
 def disconnected(job: JobFacts, node: str) -> JobFacts:
     """*job* after an agent's connection broke."""
     seen = msgspec.structs.replace(job.nodes[node], connected=False)
+    return msgspec.structs.replace(job, nodes={**job.nodes, node: seen})
+
+
+def ended(job: JobFacts, node: str) -> JobFacts:
+    """*job* after the command ended on *node*."""
+    seen = msgspec.structs.replace(job.nodes[node], ended=True)
     return msgspec.structs.replace(job, nodes={**job.nodes, node: seen})
 
 

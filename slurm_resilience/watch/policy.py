@@ -60,6 +60,7 @@ STRENGTH: tuple[tuple[str, Class], ...] = (
     ("gpu-lost", "hardware"),
     ("ecc-uncorrected", "hardware"),
     ("kernel-event", "hardware"),
+    ("driver-mute", "hardware"),
     ("link-down", "network"),
     ("rank-stopped", "software"),
     ("rank-uninterruptible", "storage"),
@@ -71,6 +72,11 @@ STRENGTH: tuple[tuple[str, Class], ...] = (
 )
 """Evidence by strength, with the class of fault it stands for. A silent node outranks what it
 said last; what the hardware says outranks what a rank seems to do."""
+
+HARD = frozenset({
+    "gpu-lost", "ecc-uncorrected", "kernel-event", "driver-mute", "link-down", "rank-stopped",
+})  # fmt: skip
+"""Evidence that holds after a crash too, when the steps and phases of dying ranks say nothing."""
 
 
 def accuse(findings: Sequence[Finding], nodes: int) -> Blame:

@@ -13,7 +13,9 @@ import msgspec
 from slurm_resilience.watch.facts import JobFacts, RankFacts, Seen
 from slurm_resilience.watch.settings import WatchSettings
 
-HEALTHY_LINK = "ACTIVE"
+UP = frozenset({"ACTIVE", "UP"})
+"""States of a port and of an interface that carry traffic."""
+MISSED_REPORTS = 3
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -36,7 +38,7 @@ def judge(job: JobFacts, settings: WatchSettings, now: float) -> list[Finding]:
 
 def agent_lost(job: JobFacts, settings: WatchSettings, now: float) -> Iterator[Finding]:
     """An agent's end means its ranks' end: they are never left without one."""
-    for node, seen in job.nodes.items():
+    for node, seen in job.awaited.items():
         if seen.heard_at is not None and not seen.connected:
             silence = now - seen.heard_at
             if silence > settings.lost_s:
@@ -47,7 +49,7 @@ def agent_silent(job: JobFacts, settings: WatchSettings, now: float) -> Iterator
     """A node that says nothing while no rank moves; one that only lost its line goes on."""
     if now - job.progress.moved_at <= settings.silent_s:
         return
-    for node, seen in job.nodes.items():
+    for node, seen in job.awaited.items():
         if seen.heard_at is not None and now - seen.heard_at > settings.silent_s:
             silence = now - seen.heard_at
             yield Finding("agent-silent", f"{node} has said nothing for {silence:.0f} s", node)
@@ -57,7 +59,7 @@ def agent_missing(job: JobFacts, settings: WatchSettings, now: float) -> Iterato
     """The step was started there and nothing came of it."""
     waited = now - job.began_at
     if waited > settings.join_s:
-        for node, seen in job.nodes.items():
+        for node, seen in job.awaited.items():
             if seen.heard_at is None:
                 yield Finding("agent-missing", f"{node} never joined in {waited:.0f} s", node)
 
@@ -106,9 +108,18 @@ def limit_s(job: JobFacts, settings: WatchSettings) -> float | None:
 # ── who is to blame? ────────────────────────────────────────────────────────────────────────
 
 
-def evidence(job: JobFacts) -> list[Finding]:
+def evidence(job: JobFacts, settings: WatchSettings, now: float) -> list[Finding]:
     """What speaks against single nodes and ranks, the strongest first."""
-    return [finding for rule in ACCUSING for finding in rule(job)]
+    quiet = agent_quiet(job, settings, now)
+    return [*quiet, *(finding for rule in ACCUSING for finding in rule(job))]
+
+
+def agent_quiet(job: JobFacts, settings: WatchSettings, now: float) -> Iterator[Finding]:
+    """In a job that stands still, a node that misses its reports outdoes any that makes them."""
+    for node, seen in job.awaited.items():
+        silence = now - (job.began_at if seen.heard_at is None else seen.heard_at)
+        if silence > MISSED_REPORTS * settings.report_s:
+            yield Finding("agent-silent", f"{node} has said nothing for {silence:.0f} s", node)
 
 
 def gpu_lost(job: JobFacts) -> Iterator[Finding]:
@@ -142,11 +153,18 @@ def kernel_event(job: JobFacts) -> Iterator[Finding]:
             yield Finding("kernel-event", f"{node}: {line}", node)
 
 
+def driver_mute(job: JobFacts) -> Iterator[Finding]:
+    """The GPU driver of a node stopped answering."""
+    for node, seen in job.nodes.items():
+        if seen.facts.is_driver_mute:
+            yield Finding("driver-mute", f"the GPU driver on {node} does not answer", node)
+
+
 def link_down(job: JobFacts) -> Iterator[Finding]:
     """A fabric port that was up at the start is not."""
     for node, seen in job.nodes.items():
         for port, state in seen.facts.links.items():
-            if (seen.first_links or {}).get(port) == HEALTHY_LINK != state:
+            if (seen.first_links or {}).get(port) in UP and state not in UP:
                 yield Finding("link-down", f"{port} on {node} is {state}", node)
 
 
@@ -195,6 +213,7 @@ ACCUSING = (
     gpu_lost,
     ecc_uncorrected,
     kernel_event,
+    driver_mute,
     link_down,
     rank_stopped,
     rank_uninterruptible,

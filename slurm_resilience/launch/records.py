@@ -1,0 +1,77 @@
+"""
+The run directory, written by a thread of its own: a file system that hangs, is full or goes away
+costs the records, never the job.
+"""
+
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from slurm_resilience import run_directory
+from slurm_resilience.files import replace
+from slurm_resilience.incident import Heartbeats, Incident
+
+RECORD_S = 10.0
+"""For an incident to reach the disk; then the job goes on without."""
+Work = Callable[[], None]
+
+log = logging.getLogger(__name__)
+
+
+class Records:
+    """What one attempt leaves in the run directory."""
+
+    def __init__(self, directory: Path, attempt: int) -> None:
+        self.directory = directory
+        self.attempt_directory = run_directory.attempt_directory(directory, attempt)
+        self._told = False
+        self._work: queue.SimpleQueue[tuple[Work, threading.Event]] = queue.SimpleQueue()
+        self._summary_done = threading.Event()
+        self._summary_done.set()
+        threading.Thread(target=self._write_on, daemon=True).start()
+
+    def heartbeats(self, summary: Heartbeats) -> None:
+        """Replace the summary; skipped while an older one is still being written."""
+        if self._summary_done.is_set():
+            self._summary_done = self._put(
+                lambda: run_directory.write_heartbeats(self.directory, summary)
+            )
+
+    def stack(self, rank: int, text: str) -> None:
+        """Keep a rank's stack."""
+        path = self.attempt_directory / "stacks" / f"rank-{rank}.txt"
+
+        def write() -> None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            replace(path, text.encode())
+
+        self._put(write)
+
+    def incident(self, incident: Incident, *, wait_s: float) -> bool:
+        """Leave the incident; whether it is on disk after at most *wait_s* seconds."""
+        done = self._put(lambda: run_directory.write_incident(self.directory, incident))
+        if not done.wait(wait_s):
+            self._tell(f"{self.directory} does not answer")
+            return False
+        return not self._told
+
+    def _put(self, work: Work) -> threading.Event:
+        done = threading.Event()
+        self._work.put((work, done))
+        return done
+
+    def _write_on(self) -> None:
+        while True:
+            work, done = self._work.get()
+            try:
+                work()
+            except OSError as error:
+                self._tell(f"{error.filename or self.directory}: {error.strerror}")
+            done.set()
+
+    def _tell(self, why: str) -> None:
+        if not self._told:
+            self._told = True
+            log.warning("%s; the job goes on, its records are not kept", why)

@@ -1,0 +1,108 @@
+"""The heartbeat directory of one attempt on one node, the agent's side."""
+
+import logging
+import os
+import shutil
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from slurm_resilience.errors import LaunchError, UntrustedFileError
+from slurm_resilience.watch.facts import RankFacts
+from slurm_resilience.watch.heartbeat import Beat, Stop, beat_path, read_beat, write_stop
+from slurm_resilience.watch.processes import Process
+
+ROOM = Path("/dev/shm")  # noqa: S108 - memory that all processes of a node share, also in containers
+MOST_RANKS = 1024
+"""Heartbeat files beyond this are somebody's mistake."""
+SETTLED_S = 1.0
+
+log = logging.getLogger(__name__)
+
+
+def directory_of(job: str, attempt: int, *, room: Path = ROOM) -> Path:
+    """Where this user's ranks of one attempt keep their heartbeats on this node."""
+    return room / f"slurm-resilience-{os.geteuid()}-{job}-{attempt}"
+
+
+class Beats:
+    """Reads what ranks write; tells them to stop. A bad file is named once and left out."""
+
+    def __init__(self, directory: Path) -> None:
+        """Make *directory*, empty and this user's alone; `LaunchError` where it cannot be."""
+        self.directory = directory
+        self._told: set[str] = set()
+        _make_private(directory)
+
+    def read(self) -> list[Beat]:
+        """The last beat of each rank, by rank."""
+        found: dict[int, Beat] = {}
+        for path in self._files():
+            with self._told_once(path):
+                beat = read_beat(path)
+                if path == beat_path(self.directory, beat.rank):
+                    found[beat.rank] = beat
+        return [found[rank] for rank in sorted(found)]
+
+    def stop(self) -> None:
+        """Tell every rank that there is to save and stop."""
+        for path in self._files():
+            with self._told_once(path):
+                write_stop(path, Stop.SAVE_AND_STOP)
+
+    def remove(self) -> None:
+        """Leave nothing in the node's memory."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _files(self) -> list[Path]:
+        return sorted(self.directory.glob("rank-*.beat"))[:MOST_RANKS]
+
+    @contextmanager
+    def _told_once(self, path: Path) -> Iterator[None]:
+        try:
+            yield
+        except UntrustedFileError as error:
+            # A rank's file is empty for a moment at its start.
+            if path.name not in self._told and _age_s(path) > SETTLED_S:
+                self._told.add(path.name)
+                log.warning("heartbeat left out: %s", error)
+
+
+def rank_facts(beat: Beat, process: Process | None, now: float) -> RankFacts:
+    """One rank as the agent reports it; *now* is CLOCK_MONOTONIC, as in the beat."""
+    return RankFacts(
+        rank=beat.rank,
+        local_rank=beat.local_rank,
+        pid=beat.pid,
+        step=beat.step,
+        phase=beat.phase.name.lower(),
+        saved_step=beat.saved_step,
+        age_s=max(0.0, now - beat.changed),
+        state=process.state if process else None,
+        cpu_s=process.cpu_s if process else None,
+    )
+
+
+def _make_private(directory: Path) -> None:
+    try:
+        directory.mkdir(mode=0o700)
+    except FileExistsError:
+        status = directory.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+            raise LaunchError(
+                f"{directory} exists and is not this user's directory; remove it on this node"
+            ) from None
+        directory.chmod(0o700)
+        for left in directory.iterdir():  # of an earlier `run` in the same batch script
+            left.unlink()
+    except OSError as error:
+        raise LaunchError(f"{directory}: {error.strerror}; ranks cannot be watched") from error
+
+
+def _age_s(path: Path) -> float:
+    try:
+        return time.time() - path.lstat().st_mtime
+    except OSError:
+        return 0.0
