@@ -13,6 +13,8 @@ import msgspec
 from slurm_resilience.node.kernel_lines import KernelEvent, normalised_pci, parse_records
 
 NOT_SUPPORTED = "not supported"
+RESET_REQUIRED = "ResetRequired"
+"""The reason of what a GPU answers only after a reset."""
 
 
 class GpuProcess(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -72,8 +72,8 @@ def probes_for(plan: dict[str, Any], profile: str) -> dict[str, Probe]:
     if slow or plan["links"]:
         from slurm_resilience.node.probes import network  # noqa: PLC0415
 
-        names = None if slow else plan["links"]
-        probes["network"] = (network.read, {"sysfs": plan["sysfs"], "names": names})
+        arguments = {"sysfs": plan["sysfs"], "names": plan["links"], "everything": slow}
+        probes["network"] = (network.read, arguments)
     for path in plan["disks"]:
         from slurm_resilience.node.probes import disk  # noqa: PLC0415
 

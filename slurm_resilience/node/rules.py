@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from slurm_resilience.node.facts import NOT_SUPPORTED, GpuFacts, NodeFacts
+from slurm_resilience.node.facts import NOT_SUPPORTED, RESET_REQUIRED, GpuFacts, NodeFacts
 from slurm_resilience.node.findings import Finding, Severity
 from slurm_resilience.node.kernel_rules import KERNEL_RULES
 from slurm_resilience.node.settings import NodeSettings
@@ -235,7 +235,8 @@ def unread(facts: NodeFacts, settings: NodeSettings) -> Iterator[Finding]:
     for probe, why in facts.unread.items():
         yield Finding("unread", Severity.UNKNOWN, probe, why)
     for gpu in facts.gpus or ():
-        failed = {field: why for field, why in gpu.unread.items() if why != NOT_SUPPORTED}
+        told = {NOT_SUPPORTED, RESET_REQUIRED}  # no news, and a rule of its own
+        failed = {field: why for field, why in gpu.unread.items() if why not in told}
         if failed and not gpu.lost:
             detail = "; ".join(f"{field}: {why}" for field, why in failed.items())
             yield Finding("unread", Severity.UNKNOWN, f"gpu{gpu.index}", detail, gpu=gpu.index)

@@ -7,6 +7,9 @@ from msgspec import Meta
 
 from slurm_resilience.node.findings import CHECKS
 
+BLIND = ("probe-hung", "unread")
+"""Checks that never drain."""
+
 Percent = Annotated[int, Meta(ge=1, le=100)]
 Level = Literal["off", "ok", "unknown", "warn", "drain-when-idle", "drain"]
 
@@ -72,9 +75,9 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """observe: say what would be drained or refused, and do nothing."""
     expect: Expectations = Expectations()
     thresholds: Thresholds = Thresholds()
-    checks: dict[str, Level] = {}
+    checks: dict[str, Level | bool] = {}
     """Check id -> off, or the severity that its findings get."""
-    xids: dict[Annotated[int, Meta(ge=1)], Level] = {}
+    xids: dict[Annotated[int, Meta(ge=1)], Level | bool] = {}
     """Xid -> the same, for one code."""
     budgets: Budgets = Budgets()
     resume_after: Annotated[int, Meta(ge=1)] = 3
@@ -83,7 +86,20 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long the prolog believes what the last health check found."""
 
     def __post_init__(self) -> None:
-        """Refuse a misspelt check: it would silently stay at its default."""
-        for check in self.checks:
+        """
+        Refuse a misspelt check: it would silently stay at its default.
+
+        YAML reads the bare word off as false, so that is what it means here too.
+        """
+        for levels in (self.checks, self.xids):
+            for key, level in levels.items():
+                if level is True:
+                    raise ValueError(f"{key}: on is no severity; leave it out")
+                levels[key] = level or "off"  # type: ignore[index]
+        for check, level in self.checks.items():
             if check not in CHECKS:
                 raise ValueError(f"checks: no check {check!r}; there are {', '.join(CHECKS)}")
+            if check in BLIND and level in {"drain", "drain-when-idle"}:
+                raise ValueError(
+                    f"checks: {check} says only what was not seen; it cannot drain"
+                )

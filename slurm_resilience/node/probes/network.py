@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 _MOST_BYTES = 4096
 
 
-def read(sysfs: str, names: list[str] | None = None) -> list[dict[str, Any]]:
-    """The links called *names* (`mlx5_0:1`, `eth0`), else all, as `facts.LinkFacts`."""
-    return [link(sysfs, name) for name in (_all(sysfs) if names is None else names)]
+def read(sysfs: str, names: list[str], *, everything: bool = False) -> list[dict[str, Any]]:
+    """The links called *names* (`mlx5_0:1`, `eth0`), or *everything*, as `facts.LinkFacts`."""
+    others = [name for name in _all(sysfs) if name not in names] if everything else []
+    return [link(sysfs, name) for name in [*names, *others]]
 
 
 def link(sysfs: str, name: str) -> dict[str, Any]:

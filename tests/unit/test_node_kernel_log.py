@@ -1,0 +1,193 @@
+"""Kernel-log lines as clusters have seen them, and the verdict each deserves."""
+
+from pathlib import Path
+
+import pytest
+
+from slurm_resilience.node.facts import GpuFacts, NodeFacts
+from slurm_resilience.node.kernel_lines import normalised_pci, parse_line, parse_records
+from slurm_resilience.node.probes.kernel_log import MARKS
+from slurm_resilience.node.rules import judge
+from slurm_resilience.node.settings import Level, NodeSettings
+
+LOGS = Path(__file__).parents[1] / "kernel_log"
+
+VERDICTS: dict[str, list[str]] = {
+    "xid_79": [
+        "drain xid 0000:05:00",
+        "drain xid 0000:b3:00",
+        "drain xid 0000:01:00",
+    ],
+    "gpu_fell_off_bus": [
+        "drain gpu-fell-off-bus 0000:b3:00",
+        "drain gpu-fell-off-bus 0000:29:00",
+        "drain gpu-fell-off-bus 0000:18:00",
+    ],
+    "xid_94": ["ok xid 0000:0f:00"],
+    "xid_64": ["drain xid 0000:0f:00"],
+    "xid_63": ["drain-when-idle xid 0000:10:1c"],
+    "xid_13_and_109": ["drain-when-idle xid 0000:cb:00", "ok xid 0000:cb:00"],
+    "xid_45_then_hung_task": ["warn hung-task cache_mgr_event", "ok xid 0000:61:00"],
+    "xid_45_caused_by_others": [
+        "unknown xid 0000:dc:00",
+        "unknown xid 0000:ed:00",
+        "unknown xid 0000:ba:00",
+    ],
+    "xid_144_to_150": [
+        "drain xid 0018:01:00",
+        "drain xid 0008:01:00",
+        "drain xid 0000:04:00",
+        "warn xid 0008:01:00",
+        "warn xid 0018:01:00",
+        "warn xid 0008:01:00",
+    ],
+    "xid_74": ["drain-when-idle xid 0003:00:00"],
+    "xid_154": [
+        "drain xid 0000:2b:00",
+        "drain-when-idle xid 0000:1b:00",
+        "ok xid 0000:3b:00",
+    ],
+    "sxid": ["drain sxid 0000:00:00", "warn sxid 0000:05:00", "warn sxid 0000:0a:00"],
+    "mlx5": [
+        "drain nic-fault 0000:03:00.0",
+        "drain nic-fault 0000:d2:00.0",
+        "warn nic-fault 0000:5c:00.0",
+        "warn nic-fault 0000:12:00.0",
+        "warn nic-fault 0000:65:00.0",
+        "ok nic-fault 0000:41:00.1",
+    ],
+    "settled_by_driver_load": ["ok xid 0000:1b:00"],
+    "unknown_xid": ["warn xid 0000:1b:00"],
+}
+
+
+def facts_of(lines: list[str], *gpus: GpuFacts) -> NodeFacts:
+    records = [(number, number * 1_000_000, line) for number, line in enumerate(lines)]
+    return NodeFacts("n1", kernel_events=parse_records(records), gpus=gpus or None)
+
+
+def verdicts(facts: NodeFacts) -> list[str]:
+    findings = judge(facts, NodeSettings())
+    return [f"{one.severity.value} {one.check} {one.subject}" for one in findings]
+
+
+@pytest.mark.parametrize("path", sorted(LOGS.glob("*.log")), ids=lambda path: path.stem)
+def test_a_log_gets_its_verdict(path: Path) -> None:
+    """Each recorded log is judged by NVIDIA's action, and an application's error costs no node."""
+    lines = path.read_text().splitlines()
+
+    assert verdicts(facts_of(lines)) == VERDICTS[path.stem]
+
+
+@pytest.mark.parametrize("path", sorted(LOGS.glob("*.log")), ids=lambda path: path.stem)
+def test_the_probe_keeps_what_the_rules_want(path: Path) -> None:
+    """A line that tells of an event has one of the marks by which the probe selects."""
+    for line in path.read_text().splitlines():
+        if parse_line(line):
+            assert any(mark in line.encode() for mark in MARKS), line
+
+
+def test_a_storm_is_one_event() -> None:
+    """A thousand lines of one Xid of one GPU are one event that counts them."""
+    lines = [f"NVRM: Xid (PCI:0000:61:00): 45, pid=7, name=t, Ch {n:08x}" for n in range(1000)]
+
+    (event,) = facts_of(lines).kernel_events or ()
+
+    assert (event.count, event.sequence) == (1000, 999)
+
+
+def test_a_lost_gpu_counts_once_when_its_xid_follows() -> None:
+    """Text and Xid 79 of the same GPU are the same fault."""
+    lines = [
+        "NVRM: GPU 0000:b3:00.0: GPU has fallen off the bus.",
+        "NVRM: Xid (PCI:0000:b3:00): 79, GPU has fallen off the bus.",
+    ]
+
+    assert verdicts(facts_of(lines)) == ["drain xid 0000:b3:00"]
+
+
+def test_a_message_of_several_lines_in_one_record_is_joined() -> None:
+    """The kernel keeps the lines of one message together; a log file does not."""
+    message = (
+        "NVRM: The NVIDIA GPU 0000:b3:00.0\nNVRM: (PCI ID: 10de:26b5)\nNVRM: fallen off the bus"
+    )
+
+    assert verdicts(facts_of([message])) == ["drain gpu-fell-off-bus 0000:b3:00"]
+
+
+def test_a_cleanup_is_settled_by_the_line_of_its_cause() -> None:
+    """Xid 45 decides nothing where the Xid that caused it is there to decide."""
+    lines = [
+        "NVRM: Xid (PCI:0000:dc:00): 149, NETIR_BER_EVENT Nonfatal XC0 i0 Link 01 (0x0)",
+        "NVRM: Xid (PCI:0000:dc:00): 45, pid=1, name=p, Ch 1 caused by previous Xid 149",
+    ]
+
+    assert verdicts(facts_of(lines)) == ["warn xid 0000:dc:00", "ok xid 0000:dc:00"]
+
+
+def test_an_injected_nvlink_error_is_a_test() -> None:
+    """`i1` in an NVLink line marks an error that somebody injected."""
+    line = "NVRM: Xid (PCI:0018:01:00): 149, NETIR_LINK_EVT Fatal XC0 i1 Link 09 (0x0)"
+
+    assert verdicts(facts_of([line])) == ["ok xid 0018:01:00"]
+
+
+def test_a_recorded_remap_is_settled_once_nothing_is_pending() -> None:
+    """After the reset NVML says that no row waits, while the line is still in the ring."""
+    line = "NVRM: Xid (PCI:0000:1b:00): 63, pid=1, Row Remapper: New row marked for remapping"
+    gpu = GpuFacts(0, pci="0000:1b:00", uuid="GPU-0", remap_pending=False)
+
+    assert verdicts(facts_of([line], gpu)) == ["ok xid gpu0"]
+
+
+def test_a_repeated_nvlink_error_does_not_wait() -> None:
+    """One Xid 74 waits until the node is idle, a second one does not."""
+    line = "NVRM: Xid (PCI:0003:00:00): 74, NVLink: fatal error detected on link 14(0x0)"
+
+    assert verdicts(facts_of([line, line])) == ["drain xid 0003:00:00"]
+
+
+def test_transmit_timeouts_become_a_fault_when_they_repeat() -> None:
+    """A network adapter may stumble; again and again is a fault."""
+    line = "NETDEV WATCHDOG: eth0 (mlx5_core): transmit queue 3 timed out"
+
+    assert verdicts(facts_of([line] * 3)) == ["drain-when-idle nic-fault node"]
+
+
+@pytest.mark.parametrize("code", ["off", "warn"])
+def test_one_xid_can_be_set_apart(code: Level) -> None:
+    """A site may know better about one code, and the others stay as they are."""
+    lines = [
+        "NVRM: Xid (PCI:0000:1b:00): 109, pid=1, name=p, CTX SWITCH TIMEOUT",
+        "NVRM: Xid (PCI:0000:2b:00): 119, pid=1, name=p, Timeout waiting for RPC from GSP",
+    ]
+
+    findings = judge(facts_of(lines), NodeSettings(xids={109: code}))
+
+    told = {one.subject: one.severity.value for one in findings}
+    assert told.pop("0000:2b:00") == "drain-when-idle"
+    assert told == ({} if code == "off" else {"0000:1b:00": "warn"})
+
+
+@pytest.mark.parametrize(
+    "text", ["0000:1b:00", "00000000:1B:00.0", "1b:00.0", "0000:1B:00.0", "1b:00"]
+)
+def test_every_spelling_of_a_pci_address_is_one_device(text: str) -> None:
+    """The driver, NVML and lspci write the same address in their own ways."""
+    assert normalised_pci(text) == "0000:1b:00"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "nvidia-peermem nv_get_p2p_free_callback:127 ERROR detected invalid context",
+        "mlx5_core 0000:d2:00.0: mlx5_cmd_out_err:838: ACCESS_REG(0x805) failed, err(-22)",
+        "NVRM: Xid",
+        "NVRM: Xid (PCI:): , ",
+        "nvidia-nvswitch0: SXid (PCI:0000:a9:00.0): 20034, Data {0x50610002, 0x10100030}",
+        "",
+    ],
+)
+def test_noise_is_no_event(line: str) -> None:
+    """Lines that tell of no fault, or of half a one, are left alone."""
+    assert parse_line(line) is None
