@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Literal
 
 import msgspec
@@ -18,6 +17,7 @@ from testbed.layout import CHECKOUT, CONTROLLER, USERS, Layout, Spec
 from testbed.messages import Links
 from testbed.nodes import Node
 from testbed.ownership import ask, clear
+from testbed.slurm_conf import hook_programs
 from testbed.state import empty
 
 UP_S = 60.0
@@ -159,9 +159,11 @@ def check_machine(spec: Spec) -> None:
         pwd.getpwnam("slurm")
     except KeyError as error:
         raise TestbedError("there is no user slurm: reinstall the package slurmctld") from error
-    prolog = Path(spec.prefix, "share/slurm-resilience/prolog/slurm-resilience-prolog")
-    if spec.hooks and not prolog.exists():
-        raise TestbedError(f"{prolog} not found: pip install this project into {spec.prefix}")
+    for program in hook_programs(spec.prefix).values() if spec.hooks else ():
+        if not os.access(program, os.X_OK):
+            raise TestbedError(
+                f"{program} not found: pip install this project into {spec.prefix}"
+            )
 
 
 def _await_up(owner: "subprocess.Popen[str]") -> None:

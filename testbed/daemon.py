@@ -49,7 +49,7 @@ class Owner:
         self.layout = layout
         self.inits: dict[str, int] = {}
         self.links = {host: Link(host=host) for host in spec.hosts}
-        self.router, self.router_pid = _start_router()
+        self.router, self.router_pid = _start_router(layout.owner_log)
 
     def boot(self, *hosts: str) -> None:
         """Power on *hosts*, all at once; returns when their daemons are started."""
@@ -72,7 +72,11 @@ class Owner:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         pid = fork_init()
         if pid == 0:
-            _become(lambda: boot.run(self.spec, self.layout, host, theirs), keep=theirs)
+            _become(
+                lambda: boot.run(self.spec, self.layout, host, theirs),
+                keep=theirs,
+                log=self.layout.owner_log,
+            )
         theirs.close()
         self.inits[host] = pid
         self.layout.of(host).kmsg.write_text("")
@@ -126,11 +130,19 @@ class Owner:
             raise TestbedError("the router is gone")
 
 
-def _start_router() -> tuple[socket.socket, int]:
+def _log_to(path: Path) -> None:
+    """Let go of whoever waits for the end of our output."""
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for descriptor in (1, 2):
+        os.dup2(log, descriptor)
+    os.close(log)
+
+
+def _start_router(log: Path) -> tuple[socket.socket, int]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     pid = os.fork()
     if pid == 0:
-        _become(lambda: _route(theirs), keep=theirs)
+        _become(lambda: _route(theirs), keep=theirs, log=log)
     theirs.close()
     return ours, pid
 
@@ -140,9 +152,12 @@ def _route(orders: socket.socket) -> None:
     Router(orders).run()
 
 
-def _become(work: Callable[[], None], *, keep: socket.socket) -> None:
+def _become(work: Callable[[], None], *, keep: socket.socket, log: Path) -> None:
     """In a forked child: do *work* with no descriptor but *keep*, and never return."""
     try:
+        os.close(0)
+        os.open(os.devnull, os.O_RDONLY)
+        _log_to(log)
         os.closerange(3, keep.fileno())
         os.closerange(keep.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
         signal.set_wakeup_fd(-1)
@@ -242,9 +257,7 @@ def own(spec: Spec, layout: Layout, *, tethered: bool) -> None:
         owner.boot(*spec.hosts)
         service = Service(owner, layout.control, tethered=tethered)
         print("up", flush=True)
-        log = os.open(layout.logs / "owner.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        os.dup2(log, 1)
-        os.dup2(log, 2)
+        _log_to(layout.owner_log)
         service.run()
     finally:
         owner.take_down()

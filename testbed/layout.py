@@ -85,6 +85,7 @@ class Layout:
         self.control = self.state / "control"
         self.shared = self.state / "shared"
         self.logs = self.state / "logs"
+        self.owner_log = self.logs / "owner.log"
         self.etc = self.state / "etc"
         self.cgroup = f"slurm-testbed-{instance}"
         """Name of the one directory made in a cgroup hierarchy."""

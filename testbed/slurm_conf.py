@@ -4,6 +4,7 @@ from testbed.layout import Spec
 
 CPUS = 4
 MEMORY_MB = 4000
+HEALTH_CHECKS = {"HealthCheckInterval": "30", "HealthCheckNodeState": "ANY,CYCLE"}
 FIRST_WITH_CGROUP_PLUGIN = (22, 5)
 FIRST_WITHOUT_CGROUPS = (23, 11)
 """From here on Slurm's cgroup support can be switched off where none of it is used."""
@@ -41,7 +42,7 @@ def slurm_conf(spec: Spec) -> str:
         "DefMemPerCPU": "100",
         "PreemptType": "preempt/partition_prio",
         "PreemptMode": "REQUEUE",
-        **(_hooks(spec.prefix) if spec.hooks else {}),
+        **(hook_programs(spec.prefix) | HEALTH_CHECKS if spec.hooks else {}),
         **spec.slurm_conf,
     }
     lines = [f"{key}={value}" for key, value in settings.items()]
@@ -76,12 +77,11 @@ def cgroup_conf(version: tuple[int, int]) -> str:
     return "CgroupPlugin=disabled\n"
 
 
-def _hooks(prefix: str) -> dict[str, str]:
+def hook_programs(prefix: str) -> dict[str, str]:
+    """Key of slurm.conf -> the program that the product has installed for it."""
     share = f"{prefix}/share/slurm-resilience"
     return {
         "Prolog": f"{share}/prolog/slurm-resilience-prolog",
         "Epilog": f"{share}/epilog/slurm-resilience-epilog",
         "HealthCheckProgram": f"{share}/prolog/slurm-resilience-health",
-        "HealthCheckInterval": "30",
-        "HealthCheckNodeState": "ANY,CYCLE",
     }
