@@ -14,6 +14,7 @@ from slurm_resilience.node.findings import Finding
 OURS = "slurm-resilience: "
 MOST_CHARACTERS = 240
 """Slurm takes more; `sinfo -R` and people do not."""
+MOST_SUBJECT = 60
 
 _REASON = re.compile(
     rf"{OURS}(?P<check>[a-z0-9-]+) (?P<subject>\S+?): (?P<detail>.*?)(?: \[boot (?P<boot>\w+)\])?"
@@ -42,11 +43,17 @@ def short(boot_id: str) -> str:
 
 def reason_of(finding: Finding, boot_id: str) -> str:
     """What an administrator sees in `sinfo -R`."""
-    detail = re.sub(r"[\s'\"\\]+", " ", finding.detail).strip()
-    subject = re.sub(r"\s+", "_", finding.subject)
+    detail = _plain(finding.detail) or "-"
+    subject = _plain(finding.subject).replace(" ", "_")[:MOST_SUBJECT] or "node"
     tail = f" [boot {short(boot_id)}]" if boot_id else ""
     text = f"{OURS}{finding.check} {subject}: {detail}"
     return text[: MOST_CHARACTERS - len(tail)].rstrip() + tail
+
+
+def _plain(text: str) -> str:
+    """One line that scontrol takes as it is: kernel messages and paths hold anything."""
+    ascii_only = text.encode("ascii", "replace").decode()
+    return re.sub(r"[^!#-&(-\[\]-~]+", " ", ascii_only).strip()
 
 
 def parse_reason(text: str) -> Reason | None:
