@@ -1,0 +1,162 @@
+"""Probes that misbehave cost their deadline, and nothing else."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from slurm_resilience.node import bounded
+from slurm_resilience.node.probes import disk
+
+PATIENCE_S = 30.0
+
+
+def stubborn() -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    while True:
+        signal.pause()
+
+
+def crash() -> None:
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def fail() -> None:
+    raise OSError(5, "Input/output error", "/dev/kmsg")
+
+
+def gather(*children: bounded.Child) -> bounded.Answers:
+    return bounded.gather(children)
+
+
+def soon(seconds: float = PATIENCE_S) -> float:
+    return time.monotonic() + seconds
+
+
+def test_answers_come_back_as_they_were_given() -> None:
+    """Plain values cross over unchanged, large ones too."""
+    value = {"name": "a\n'b'", "numbers": [0, -1, 2.5, None, True], "large": "x" * 300_000}
+
+    answers = gather(bounded.start("one", lambda: value, deadline=soon()))
+
+    assert answers.read() == ({"one": value}, {})
+
+
+def test_one_that_hangs_holds_up_no_other() -> None:
+    """It is named as hung, killed though it blocks every signal, and the rest is there."""
+    hung = bounded.start("hung", stubborn, deadline=soon(0.3))
+    quick = bounded.start("quick", lambda: 1, deadline=soon())
+
+    answers = gather(hung, quick)
+
+    assert answers.hung == ("hung",)
+    assert answers.read() == ({"quick": 1}, {})
+    with suppress(ChildProcessError):
+        os.waitpid(hung.pid, 0)
+    assert not Path(f"/proc/{hung.pid}").exists()
+
+
+@pytest.mark.parametrize(
+    ("probe", "why"), [(fail, "Input/output error"), (crash, "without an answer")]
+)
+def test_one_that_fails_says_why(probe: object, why: str) -> None:
+    """An error's text, or that the child died, becomes the reason for the missing fact."""
+    assert callable(probe)
+
+    values, unread = gather(bounded.start("bad", probe, deadline=soon())).read()
+
+    assert values == {}
+    assert why in unread["bad"]
+
+
+def test_one_that_talks_without_end_is_stopped() -> None:
+    """A kernel log gone mad does not fill the memory of a hook."""
+    huge = "x" * (bounded.MOST_BYTES + 1)
+
+    values, unread = gather(bounded.start("huge", lambda: huge, deadline=soon())).read()
+
+    assert values == {}
+    assert "too much" in unread["huge"]
+
+
+def test_a_child_holds_nothing_of_its_parent() -> None:
+    """Whoever reads the hook's output sees its end while a child still hangs."""
+    code = (
+        "import sys, time; sys.path.insert(0, sys.argv[1])\n"
+        "from slurm_resilience.node import bounded\n"
+        "child = bounded.start('long', lambda: time.sleep(600), deadline=0)\n"
+        "print(child.pid, flush=True)"
+    )
+    package = Path(__file__).parents[2]
+
+    done = subprocess.run(
+        [sys.executable, "-c", code, package],
+        capture_output=True,
+        timeout=PATIENCE_S,
+        check=True,
+    )
+
+    os.kill(int(done.stdout), signal.SIGKILL)  # it outlived its parent
+
+
+@pytest.fixture
+def hung_mount(tmp_path: Path) -> Iterator[list[str]]:
+    """The start of a command that runs where `<tmp_path>` is a file system that never answers."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to mount")
+    python = [sys.executable, "-m", "testbed.hung_disk", str(tmp_path)]
+    server = subprocess.Popen(
+        ["/usr/bin/unshare", "--mount", "--propagation", "private", *python],
+        cwd=Path(__file__).parents[2],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert server.stdout
+    assert server.stdout.readline() == "hung\n"
+    yield ["/usr/bin/nsenter", f"--mount=/proc/{server.pid}/ns/mnt"]
+    server.kill()
+    server.communicate()
+
+
+def test_an_unkillable_child_is_abandoned(hung_mount: list[str], tmp_path: Path) -> None:
+    """Nobody waits for a child in D state: the hook goes on, and ends."""
+    code = (
+        "import sys, time; sys.path.insert(0, sys.argv[1])\n"
+        "from slurm_resilience.node import bounded\n"
+        "from slurm_resilience.node.probes import disk\n"
+        "until = time.monotonic() + 0.5\n"
+        "child = bounded.start('disk', disk.read, deadline=until, path=sys.argv[2])\n"
+        "print(bounded.gather([child]).hung, child.pid, flush=True)"
+    )
+    package = Path(__file__).parents[2]
+
+    done = subprocess.run(
+        [*hung_mount, sys.executable, "-c", code, package, tmp_path],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=True,
+    )
+
+    hung, _, pid = done.stdout.rpartition(" ")
+    assert hung == "('disk',)"
+    assert "State:\tD" in Path(f"/proc/{int(pid)}/status").read_text()
+
+
+def test_a_disk_is_read_as_df_counts(tmp_path: Path) -> None:
+    """A path that is there has its figures, one that is not says so."""
+    found = disk.read(str(tmp_path))
+
+    assert found["read_only"] is False
+    assert found["mounted"] is False
+    assert 0 < found["used_percent"] <= 100
+    assert disk.read(str(tmp_path / "none")) == {
+        "path": str(tmp_path / "none"),
+        "present": False,
+    }
