@@ -12,6 +12,7 @@ A Slurm cluster on this machine, for people.
 """
 
 import argparse
+import contextlib
 import os
 import signal
 import sys
@@ -65,6 +66,9 @@ def down(arguments: argparse.Namespace) -> int:
     """Take a cluster down and remove what one that was killed has left."""
     for instance in _instances() if arguments.all else [arguments.instance]:
         clear(Layout(instance))
+    if arguments.all:
+        with contextlib.suppress(OSError):  # not there, or somebody has just started a cluster
+            ROOT.rmdir()
     return 0
 
 

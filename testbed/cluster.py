@@ -116,23 +116,29 @@ class Cluster(Inside):
         machines = (self.controller, *self.nodes.values())
         for machine in machines:
             machine.heal()
-        self.wait_for(self._is_quiet, RESET_S, "no job and every node idle")
+        self.wait_for(self._has_no_jobs, RESET_S, "an empty queue")
         for machine in machines:
             machine.end_strays()
+        self.wait_for(self._has_resumed, RESET_S, "every node idle")
         for user in USERS:
             empty(self.home(user.name))
 
-    def _is_quiet(self) -> bool:
-        """Whether there is no job and every node is idle; pushes what is not."""
+    def _has_no_jobs(self) -> bool:
+        """Whether the queue is empty; cancels what is in it, and does not wait for KillWait."""
         queue = self.run(["squeue", "-h", "-o", "%A"], user="root", check=False).stdout.split()
         if queue:
             self.run(["scancel", *dict.fromkeys(queue)], user="root", check=False)
-        states = self.node_states()
-        for name, state in states.items():
+            for node in self.nodes.values():
+                node.end_strays()
+        return not queue
+
+    def _has_resumed(self) -> bool:
+        """Whether every node is idle; resumes those that are drained or down."""
+        for name, state in self.node_states().items():
             if "DRAIN" in state or "DOWN" in state or "FAIL" in state:
                 update = ["scontrol", "update", f"NodeName={name}", "State=RESUME"]
                 self.run(update, user="root", check=False)
-        return not queue and self.is_idle()
+        return self.is_idle()
 
     def check_users(self) -> None:
         """Refuse, in one line, an environment that the cluster's users cannot run."""
@@ -142,7 +148,7 @@ class Cluster(Inside):
             why = (done.stderr.strip().splitlines() or ["no message"])[-1]
             raise TestbedError(
                 f"ordinary users cannot run {python} inside the cluster ({why}); "
-                "make the environment readable for all, or put it elsewhere"
+                "install this project there, in a place that is readable for all"
             )
 
 

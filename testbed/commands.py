@@ -1,21 +1,46 @@
 """Reaching into a machine of the cluster: commands as its users, its mounts."""
 
+import pwd
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import msgspec
 
 from testbed.errors import TestbedError
 from testbed.layout import USERS, HostLayout, Layout, Spec
 
-IDS = {"root": 0, **{user.name: user.id for user in USERS}}
-HOMES = {"root": "/root", **{user.name: user.home for user in USERS}}
+
+class Account(msgspec.Struct, frozen=True):
+    """Somebody who can run things inside the cluster."""
+
+    user_id: int
+    group_id: int
+    home: str
+
+
+def accounts() -> dict[str, Account]:
+    """The cluster's users, root, and slurm, whom slurmctld runs as."""
+    slurm = pwd.getpwnam("slurm")
+    return {
+        **{user.name: Account(user.id, user.id, user.home) for user in USERS},
+        "root": Account(0, 0, "/root"),
+        "slurm": Account(slurm.pw_uid, slurm.pw_gid, "/"),
+    }
+
+
+def account(user: str) -> Account:
+    """One of them."""
+    known = accounts()
+    if user not in known:
+        raise TestbedError(f"no user {user!r}; there are {', '.join(known)}")
+    return known[user]
 
 
 def wrapped(
     spec: Spec, host: str, user: str, argv: Sequence[str], cwd: str | Path | None
 ) -> list[str]:
     """*argv* so that it runs on *host* as *user*, in that user's home or in *cwd*."""
-    if user not in IDS:
-        raise TestbedError(f"no user {user!r}; there are {', '.join(IDS)}")
+    who = account(user)
     if host not in spec.hosts:
         raise TestbedError(f"no machine {host!r}; there are {', '.join(spec.hosts)}")
     try:
@@ -24,8 +49,8 @@ def wrapped(
         raise TestbedError(f"{host} has no power") from error
     return [
         "nsenter", f"--target={pid}", "--mount", "--net", "--uts", "--ipc", "--pid", "--cgroup",
-        f"--setgid={IDS[user]}", f"--setuid={IDS[user]}",
-        "--", "env", f"--chdir={cwd or HOMES[user]}", *argv,
+        f"--setgid={who.group_id}", f"--setuid={who.user_id}",
+        "--", "env", f"--chdir={cwd or who.home}", *argv,
     ]  # fmt: skip
 
 
@@ -33,7 +58,7 @@ def environment(spec: Spec, user: str, extra: Mapping[str, str] | None) -> dict[
     """What a login shell of *user* would have, with the product's environment active."""
     return {
         "PATH": f"{spec.prefix}/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        "HOME": HOMES[user],
+        "HOME": account(user).home,
         "USER": user,
         "LOGNAME": user,
         "SHELL": "/bin/bash",

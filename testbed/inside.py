@@ -12,7 +12,7 @@ from testbed.layout import CONTROLLER, Layout, Spec
 from testbed.processes import Command
 
 T = TypeVar("T")
-POLL_S = 0.05
+POLL_S = 0.1
 
 
 class Inside:
@@ -70,10 +70,12 @@ class Inside:
         with self.popen(argv, user=user, on=on, cwd=cwd, env=env) as process:
             try:
                 out, err = process.communicate(stdin, timeout_s)
-            except BaseException:
-                process.kill()
-                raise
+            except subprocess.TimeoutExpired as error:
+                raise TestbedError(
+                    f"{' '.join(argv)} on {on}: not over after {error.timeout:g} s"
+                ) from error
             finally:
+                process.kill()
                 self._started.remove(process)
         done = subprocess.CompletedProcess(argv, process.returncode, out, err)
         if check and done.returncode:

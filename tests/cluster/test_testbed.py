@@ -168,7 +168,7 @@ def instance(machine: int) -> Iterator[int]:
 
 @pytest.mark.parametrize("proctrack", ["linuxproc", "cgroup"])
 def test_killed_owner_takes_everything_with_it(instance: int, proctrack: str) -> None:
-    """After kill -9 of the owner no process, namespace, mount or link is left; `down` sweeps."""
+    """After kill -9 of the owner no process, namespace, mount or link is left; `up` works again."""
     if proctrack == "cgroup" and not FREEZER.exists():
         pytest.skip("this machine has no cgroup v1 freezer hierarchy")
     layout = Layout(instance)
@@ -192,6 +192,7 @@ def test_killed_owner_takes_everything_with_it(instance: int, proctrack: str) ->
     assert not is_up(layout)
     assert str(ROOT) not in Path("/proc/self/mountinfo").read_text()
     assert _links() == links
+    _testbed(*up)
     _testbed("down", f"--instance={instance}")
     assert not [*ROOT.glob(f"{instance}*")]
     assert not (FREEZER / layout.cgroup).exists()
