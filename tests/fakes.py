@@ -2,7 +2,8 @@
 A Slurm for tests of pure policy: small, stateful, and as contrary as the real one was seen to be.
 
 Seen on 22.05.8: excluded nodes are refused while the job runs; a begin time set while it completes
-is forgotten; a requeue raises the restart count at once, the job is pending only after its nodes
+is forgotten; an attempt that starts in the second in which the last one ended on the same node fails
+and is requeued; a requeue raises the restart count at once, the job is pending only after its nodes
 are cleaned up, and may then not start for 121 s; a hold by `requeuehold` reads JobHeldUser.
 """
 
@@ -27,6 +28,7 @@ class FakeSlurm:
         """Job, attempt and nodes of each start."""
         self._jobs = {job.id: job for job in jobs}
         self._nodes = {node.name: node for node in nodes}
+        self._ended: dict[str, tuple[int, tuple[str, ...]]] = {}
 
     def clock(self) -> float:
         return self.now
@@ -119,6 +121,7 @@ class FakeSlurm:
         self._jobs[job.id] = replace(self._jobs[job.id], **changes)
 
     def _back(self, job: Job) -> None:
+        self._ended[job.id] = (int(self.now), job.nodes)
         self._set(
             job,
             state="PENDING",
@@ -141,3 +144,6 @@ class FakeSlurm:
         nodes = tuple(free[: job.nodes_needed])
         self._set(job, state="RUNNING", reason="None", nodes=nodes, started_at=self.now)
         self.starts.append((job.id, job.restarts, nodes))
+        ended_at, ended_on = self._ended.get(job.id, (0, ()))
+        if ended_at == int(self.now) and set(ended_on) & set(nodes):
+            self._back(self._jobs[job.id])

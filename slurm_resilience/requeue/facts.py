@@ -25,6 +25,8 @@ class JobFacts(msgspec.Struct, frozen=True):
     """Why the latest incident file will not be used."""
     last_nodes: tuple[str, ...] = ()
     """Nodes of the attempt that ended last, where we saw it run."""
+    pending_since: float | None = None
+    """When we first saw it pending after that attempt (Unix seconds)."""
     ours: tuple[Excluded, ...] = ()
     """Those of its excluded nodes that we added."""
     early_starts: int = 0

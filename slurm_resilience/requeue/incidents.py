@@ -79,7 +79,9 @@ class Incidents:
             histories |= found
             for job_id in found:
                 self._resting.pop(job_id, None)
-            histories |= {job.id: History(unread=answer.trouble) for job in unread}
+            histories |= {
+                job.id: History(unread=f"its run directory: {answer.trouble}") for job in unread
+            }
             for job in unread[:1]:  # the one it hung at; those behind it were never tried
                 self._let_rest(job.id, children[user_id])
         return histories

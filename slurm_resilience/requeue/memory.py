@@ -1,7 +1,7 @@
 """What the controller remembers between ticks, through the ledger; it can do without."""
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from msgspec.structs import replace
@@ -31,9 +31,12 @@ class Memory:
         self._trouble = ""
         self._tidied_at = 0.0
         self._refusals: dict[tuple[str, int], str] = {}
+        self._pending: dict[tuple[str, int], float] = {}
 
-    def saw(self, jobs: Iterable[Job], now: float) -> None:
-        """Remember which nodes the running attempts have: Slurm forgets when it requeues."""
+    def saw(self, jobs: Sequence[Job], now: float) -> None:
+        """Remember which nodes the running attempts have, and since when the others wait."""
+        waiting = [(job.id, job.restarts) for job in jobs if job.is_pending]
+        self._pending = {attempt: self._pending.get(attempt, now) for attempt in waiting}
         with self._tolerant():
             self._ledger.saw_attempts(job for job in jobs if job.is_running)
         if now - self._tidied_at > TIDY_EVERY_S:
@@ -50,6 +53,7 @@ class Memory:
             history=history.incidents,
             unread=history.unread,
             untrusted=history.untrusted,
+            pending_since=self._pending.get((job.id, job.restarts)),
             refused=self._refusals.get((job.id, job.restarts), ""),
         )
         with self._tolerant():

@@ -18,6 +18,9 @@ from slurm_resilience.slurm.values import Node
 
 CLOCK_SKEW_S = 60.0
 """The node's clock that dated an incident, and slurmctld's that dated the attempt, may differ."""
+SETTLED_S = 1.1
+"""slurmd refuses a job ("already killed, do not launch") whose new attempt starts in the very second
+in which the old one was ended on the same node; that is what Slurm's own delay guards against."""
 SOON_S = 5.0
 """A begin time this near is not worth a step."""
 
@@ -179,9 +182,13 @@ def _not_ours(facts: JobFacts) -> Decision | None:
 def _start(facts: JobFacts, settings: RequeueSettings, now: float) -> Decision:
     job, is_marked = facts.job, marked(facts.job.comment) is not None
     if job.begins_at and now + SOON_S < job.begins_at <= now + settings.requeue_delay_s:
-        if is_marked or facts.early_starts < settings.early_starts:
-            return StartNow()
-        return Leave(f"started early {facts.early_starts} times already; Slurm's delay stays")
+        if not is_marked and facts.early_starts >= settings.early_starts:
+            return Leave(
+                f"started early {facts.early_starts} times already; Slurm's delay stays"
+            )
+        if facts.pending_since is None or now < facts.pending_since + SETTLED_S:
+            return Wait("its nodes have only just ended the last attempt")
+        return StartNow()
     if not is_marked:
         return Leave("waits for its turn")
     incident = facts.incident(job.restarts - 1)

@@ -15,7 +15,7 @@ from slurm_resilience.requeue.policy import (
 )
 
 
-def line(decision: Decision) -> str:  # noqa: PLR0911 - one a decision
+def line(decision: Decision) -> str:  # noqa: C901, PLR0911 - one a decision
     """What is done, and why."""
     match decision:
         case Mark(attempt):
@@ -34,7 +34,9 @@ def line(decision: Decision) -> str:  # noqa: PLR0911 - one a decision
             return f"holds it until somebody releases it: {because}"
         case GiveUp(because):
             return f"gives it up: {because}"
-        case Wait(because) | Leave(because):
+        case Wait(because):
+            return f"waits: {because}"
+        case Leave(because):
             return f"leaves it: {because}"
 
 

@@ -42,7 +42,9 @@ class Commands:
         self._directories = [bin_dir] if bin_dir else [*_search_path(), *FALLBACKS]
         self._timeout_s = timeout_s
         self._environment = {
-            "PATH": os.pathsep.join(self._directories),
+            "PATH": os.pathsep.join(
+                [*self._directories, *FALLBACKS, "/bin"]
+            ),  # some are scripts
             "LC_ALL": "C",
             **{name: os.environ[name] for name in _KEPT if name in os.environ},
         }

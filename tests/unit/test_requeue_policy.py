@@ -57,7 +57,8 @@ def incident(attempt: int = 0, retry: Retry = "exclude-node", **fields: object) 
 def decided(
     job: Job, *history: Incident, nodes: tuple[Node, ...] = NODES, **more: object
 ) -> Decision:
-    return decide(JobFacts(job, history=history, **more), nodes, SETTINGS, NOW)  # type: ignore[arg-type]
+    known = {"history": history, "pending_since": NOW - 5, **more}
+    return decide(JobFacts(job, **known), nodes, SETTINGS, NOW)  # type: ignore[arg-type]
 
 
 # ── a running job ───────────────────────────────────────────────────────────────────────────
@@ -204,6 +205,15 @@ def test_the_rest_of_the_way() -> None:
     assert decided(held, incident()) == Release()
     assert decided(released, incident()) == StartNow()
     assert isinstance(decided(started, incident()), Unmark)
+
+
+def test_a_job_is_not_started_in_the_second_in_which_it_was_ended() -> None:
+    """slurmd would refuse it as already killed, and Slurm would requeue it once more."""
+    job = replace(PENDING, comment=MARKED, excluded=("n2",))
+
+    assert isinstance(decided(job, incident(), pending_since=None), Wait)
+    assert isinstance(decided(job, incident(), pending_since=NOW - 0.9), Wait)
+    assert decided(job, incident(), pending_since=NOW - 1.2) == StartNow()
 
 
 def test_a_persons_hold_is_never_released() -> None:
@@ -353,21 +363,27 @@ def world() -> FakeSlurm:
     return FakeSlurm([replace(RUNNING, excluded=("n5",))], NODES, NOW)
 
 
-def facts_from_nothing(slurm: FakeSlurm, *history: Incident) -> JobFacts:
+def facts_from_nothing(
+    slurm: FakeSlurm, *history: Incident, since: float | None = None
+) -> JobFacts:
     job = slurm.job("7")
     assert job is not None
-    return JobFacts(job, history=history)
+    return JobFacts(job, history=history, pending_since=since)
 
 
 def ticks(slurm: FakeSlurm, *history: Incident, most: int = 20) -> Iterator[Decision]:
-    """A controller that is started anew for each tick."""
+    """A controller that remembers nothing but since when it has seen the job wait."""
+    since: dict[int, float] = {}
     for _ in range(most):
         facts = facts_from_nothing(slurm, *history)
+        if facts.job.is_pending:
+            since.setdefault(facts.job.restarts, slurm.now)
+            facts = replace(facts, pending_since=since[facts.job.restarts])
         yield from (
             decision
             for _, decision in bring_on(facts, slurm.nodes(), slurm, SETTINGS, slurm.clock)
         )
-        slurm.advance()
+        slurm.advance(0.4)
 
 
 @pytest.mark.parametrize("steps", range(9))
