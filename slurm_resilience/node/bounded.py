@@ -20,7 +20,7 @@ TYPE_CHECKING = False  # typing takes longer to import than most probes take
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-MOST_BYTES = 16 << 20
+MOST_BYTES = 4 << 20
 _CHUNK = 1 << 16
 _KILL = 9  # `signal` would import enum
 _ANSWER, _FAILURE = b"=", b"!"
@@ -38,7 +38,7 @@ class Child:
         """-1 once it was let go."""
         self.deadline = deadline
         """CLOCK_MONOTONIC seconds."""
-        self.answer = b""
+        self.answer = bytearray()
 
 
 class Answers:
@@ -91,7 +91,7 @@ def gather(children: Iterable[Child]) -> Answers:
         for pipe, _ in poll.poll(max(0.0, first - time.monotonic()) * 1000):
             child = waiting[pipe]
             if not _drain(child):
-                raw[child.name] = child.answer
+                raw[child.name] = bytes(child.answer)
                 poll.unregister(pipe)
                 _let_go(waiting.pop(pipe))
         now = time.monotonic()
@@ -128,7 +128,7 @@ def _drain(child: Child) -> bool:
         if not chunk:
             return False
         if len(child.answer) > MOST_BYTES:
-            child.answer = _FAILURE + b"the probe answered too much"
+            child.answer = bytearray(_FAILURE + b"the probe answered too much")
             return False
 
 
