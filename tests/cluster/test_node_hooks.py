@@ -1,0 +1,140 @@
+"""The hooks on a real Slurm: who is drained, with which reason, and who is left alone."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from testbed import Cluster
+
+pytestmark = pytest.mark.cluster
+
+SHARE = Path(sys.prefix) / "share" / "slurm-resilience"
+ADMIN = "swap DIMM 4, ask Ann"
+SLEEP = "#!/bin/sh\nsleep 300\n"
+
+
+def reason(cluster: Cluster, node: str) -> str:
+    """The node's reason without Slurm's stamp; empty where it has none."""
+    return cluster.node(node).get("Reason", "").rpartition(" [")[0]
+
+
+def hook(cluster: Cluster, node: str, name: str) -> int:
+    """Run a hook on a node as slurmd would, for a job on all its GPUs; its exit status."""
+    folder = "epilog" if name == "epilog" else "prolog"
+    environment = [f"SLURMD_NODENAME={node}", "SLURM_JOB_GPUS=0-7", "SLURM_JOB_ID=999999"]
+    command = ["env", "-i", *environment, f"{SHARE}/{folder}/slurm-resilience-{name}"]
+    return cluster.run(command, on=node, user="root", check=False).returncode
+
+
+def drain(cluster: Cluster, node: str, why: str) -> None:
+    cluster.run(
+        ["scontrol", "update", f"NodeName={node}", "State=DRAIN", f"Reason={why}"], user="root"
+    )
+
+
+def resume(cluster: Cluster, node: str) -> None:
+    cluster.run(["scontrol", "update", f"NodeName={node}", "State=RESUME"], user="root")
+
+
+def is_drained(cluster: Cluster, node: str) -> bool:
+    return "DRAIN" in cluster.node_state(node)
+
+
+def test_the_prolog_drains_a_faulty_node_with_our_reason(cluster: Cluster) -> None:
+    """The job goes back to the queue, and an administrator reads what to replace."""
+    cluster.nodes["n1"].gpu(3).set(remap_failed=1)
+
+    job = cluster.sbatch(["--nodelist=n1", "--gpus-per-node=8"], stdin=SLEEP)
+    cluster.wait_for(lambda: is_drained(cluster, "n1"), describe="n1 drained")
+
+    boot = cluster.run(["cat", "/proc/sys/kernel/random/boot_id"], on="n1").stdout[:8]
+    uuid = cluster.nodes["n1"].gpu(3).state.uuid
+    assert reason(cluster, "n1") == (
+        f"slurm-resilience: row-remap-failed gpu3: needs replacing ({uuid}) [boot {boot}]"
+    )
+    assert cluster.wait_for_job(job, "PENDING")["Restarts"] == "1"
+
+
+def test_another_jobs_gpu_does_not_stop_a_job(cluster: Cluster) -> None:
+    """A job that was given healthy GPUs of a node starts there."""
+    cluster.nodes["n1"].gpu(7).set(remap_failed=1)
+
+    job = cluster.sbatch(["--nodelist=n1", "--gpus-per-node=2"], stdin=SLEEP)
+
+    cluster.wait_for_job(job, "RUNNING")
+    assert not is_drained(cluster, "n1")
+
+
+def test_the_epilog_drains_for_what_the_job_left_behind(cluster: Cluster) -> None:
+    """A fault that comes while a job runs lets it run, and keeps the next one away."""
+    started = cluster.home("alice") / "started"
+    script = SLEEP.replace("sleep", f"touch {started}\nsleep")
+    job = cluster.sbatch(["--nodelist=n2", "--gpus-per-node=8"], stdin=script)
+    cluster.wait_for(started.exists, describe="the job past its prolog")
+    cluster.nodes["n2"].gpu(0).set(remap_pending=1)
+
+    assert hook(cluster, "n2", "health") == 0
+    assert not is_drained(cluster, "n2")  # it waits for the job
+
+    cluster.run(["scancel", job])
+    cluster.wait_for(lambda: is_drained(cluster, "n2"), describe="n2 drained")
+    assert reason(cluster, "n2").startswith("slurm-resilience: row-remap-pending gpu0: ")
+
+
+def test_what_an_administrator_drained_stays_as_it_is(cluster: Cluster) -> None:
+    """State and reason, through every hook, whether the node is fit or not."""
+    drain(cluster, "n3", ADMIN)
+
+    for remap_failed, status in ((0, 0), (1, 1)):
+        cluster.nodes["n3"].gpu(0).set(remap_failed=remap_failed)
+        for name in ("health", "prolog", "epilog"):
+            assert hook(cluster, "n3", name) == (status if name == "prolog" else 0)
+            assert is_drained(cluster, "n3")
+            assert reason(cluster, "n3") == ADMIN
+
+
+def test_the_health_check_gives_back_what_it_drained(cluster: Cluster) -> None:
+    """After three clean passes, not before."""
+    cluster.nodes["n4"].gpu(5).set(remap_pending=1)
+    hook(cluster, "n4", "health")
+    assert reason(cluster, "n4").startswith("slurm-resilience: row-remap-pending gpu5: ")
+
+    cluster.nodes["n4"].gpu(5).set(remap_pending=0)  # it was reset
+    hook(cluster, "n4", "health")  # slurmd may add one of its own here
+    assert is_drained(cluster, "n4")
+
+    hook(cluster, "n4", "health")
+    hook(cluster, "n4", "health")
+    assert not is_drained(cluster, "n4")
+
+
+def test_an_administrators_word_settles_an_xid(cluster: Cluster) -> None:
+    """Who resumes the node by hand is not overruled by the same old line of the kernel log."""
+    node = cluster.nodes["n4"]
+    node.kmsg("NVRM: Xid (PCI:0000:1b:00): 95, pid=7, name=p, Uncontained ECC error")
+    hook(cluster, "n4", "health")
+    assert reason(cluster, "n4").startswith("slurm-resilience: xid gpu0: Xid 95 ")
+
+    resume(cluster, "n4")
+    assert hook(cluster, "n4", "prolog") == 0
+    hook(cluster, "n4", "health")
+    assert not is_drained(cluster, "n4")
+
+    node.kmsg("NVRM: Xid (PCI:0000:1b:00): 95, pid=8, name=p, Uncontained ECC error")
+    hook(cluster, "n4", "health")
+    assert is_drained(cluster, "n4")
+
+
+def test_a_hook_leaves_alone_what_slurm_does_not_tell(cluster: Cluster) -> None:
+    """With the link down nothing is known, so nothing is changed; the job is still stopped."""
+    cluster.nodes["n2"].gpu(0).set(remap_failed=1)
+    drain(cluster, "n2", ADMIN)
+    cluster.configure("node: {budgets: {slurm_s: 1}}")
+    cluster.nodes["n2"].link_down()
+
+    assert hook(cluster, "n2", "prolog") == 1
+    assert hook(cluster, "n2", "health") == 0
+
+    cluster.nodes["n2"].link_up()
+    assert reason(cluster, "n2") == ADMIN
