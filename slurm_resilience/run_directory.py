@@ -69,6 +69,21 @@ def parse_incident(data: bytes, path: Path) -> Incident:
         raise UntrustedFileError(f"{path}: not an incident file: {error}; not used") from error
 
 
+def read_heartbeats(
+    run_directory: Path, attempt: int, *, owner: int | None = None
+) -> Heartbeats | None:
+    """The heartbeat summary of an attempt, None where there is none; raises as `read_incident`."""
+    path = attempt_directory(run_directory, attempt) / "heartbeat.json"
+    owners = None if owner is None else frozenset({owner})
+    try:
+        data = read_bounded(path, most_bytes=MOST_BYTES, owners=owners)
+        return msgspec.json.decode(data, type=Heartbeats)
+    except FileNotFoundError:
+        return None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise refusing(path)(f"not a heartbeat file: {error}") from error
+
+
 def _write(path: Path, value: msgspec.Struct) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     replace(path, msgspec.json.format(msgspec.json.encode(value)) + b"\n")

@@ -35,6 +35,7 @@ def _parser() -> argparse.ArgumentParser:
         controller,
         node,
         run,
+        status,
     )
 
     parser = argparse.ArgumentParser(
@@ -43,6 +44,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for group in (run, node, checkpoint, controller):
+    for group in (run, node, checkpoint, controller, status):
         group.add_commands(commands)
     return parser

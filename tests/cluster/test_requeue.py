@@ -124,6 +124,11 @@ def test_the_job_comes_back_without_the_suspect(
 
     assert "attempt 1 on n[1,3]" in job.output.read_text()
     assert job.shown["Restarts"] == "1"
+    told = cluster.run(["slurm-resilience", "status", job.id], user=user).stdout
+    assert f"job {job.id} RUNNING attempt 1 on n1,n3 without n4,n2\n" in told
+    assert (
+        "attempt 0: stall (hardware): a rank on n2 stopped -> exclude-node, suspects n2" in told
+    )
     said = stop(controller)
     assert f"job {job.id}: attempt 0: requeues it: a rank on n2 stopped" in said
     assert f"job {job.id}: attempt 1: excludes n4,n2" in said
