@@ -125,7 +125,8 @@ class Run:
             self._beat(Phase.SAVE)
             self._saver.wait()
             problem = self._saver.problem
-        self._beat(Phase.DONE)
+        if not self.stopped:  # who stopped on request is not done, and wants to come back
+            self._beat(Phase.DONE)
         self.close()
         if problem:
             raise problem
