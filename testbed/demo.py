@@ -93,7 +93,7 @@ def play(cluster: Cluster, story: Story, keep: Path) -> int:
 
     cluster.wait_for(lambda: "DRAIN" in cluster.node_state("n4"), timeout_s=30)
     story.tell("the prolog on n4 refuses the job and drains the node:")
-    story.show(cluster.run(["sinfo", "-R", "--format=%N %E"], user="alice").stdout)
+    story.show(cluster.run(["sinfo", "-R", "--noheader", "--format=%N %E"], user="alice").stdout)
 
     cluster.wait_for(lambda: step_of(output) >= 0, timeout_s=90)
     story.tell(f"the same job runs on {cluster.job(job)['NodeList']}, by itself")
@@ -101,7 +101,7 @@ def play(cluster: Cluster, story: Story, keep: Path) -> int:
 
     frozen = time.time()
     cluster.nodes["n2"].gpu(0).set(ecc_uncorrected=1)
-    for pid in cluster.nodes["n2"].pids("train.py"):
+    for pid in cluster.nodes["n2"].ranks().values():
         os.kill(pid, signal.SIGSTOP)
     story.tell(
         f"step {step_of(output)}: n2's GPU gets an uncorrectable ECC error, its rank freezes."
@@ -123,7 +123,7 @@ def play(cluster: Cluster, story: Story, keep: Path) -> int:
     story.tell(f"next attempt on {cluster.job(job)['NodeList']}")
     cluster.wait_for(lambda: "DRAIN" in cluster.node_state("n2"), timeout_s=30)
     story.tell("n2's own checks agree, and drain it:")
-    story.show(cluster.run(["sinfo", "-R", "--format=%N %E"], user="alice").stdout)
+    story.show(cluster.run(["sinfo", "-R", "--noheader", "--format=%N %E"], user="alice").stdout)
 
     cluster.wait_for(lambda: cluster.job(job)["JobState"] == "COMPLETED", timeout_s=120)
     ended = time.time()
@@ -162,7 +162,7 @@ def step_of(output: Path) -> int:
     if not output.exists():
         return -1
     words = [line.split() for line in output.read_text().splitlines()]
-    steps = [int(line[1]) for line in words if len(line) > 1 and line[0] == "step"]
+    steps = [int(line[1].partition("/")[0]) for line in words if len(line) > 1 and line[0] == "step"]
     return steps[-1] if steps else -1
 
 
