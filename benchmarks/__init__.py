@@ -1,0 +1,1 @@
+"""Figures: each module prints JSON lines, `python -m benchmarks.<name> [--short]`."""
