@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from slurm_resilience.config import Config
-from slurm_resilience.errors import SlurmError
+from slurm_resilience.errors import ResilienceError
 from slurm_resilience.node import act, memo, policy, recall
 from slurm_resilience.node.bounded import Answers
 from slurm_resilience.node.facts import NodeFacts, assemble
@@ -155,7 +155,7 @@ def _connect(visit: Visit) -> Slurm:
 def _look(visit: Visit, slurm: Slurm) -> Standing | None:
     try:
         return act.look(slurm, visit.node)
-    except SlurmError as error:
+    except ResilienceError as error:
         say(f"{visit.hook}: {visit.node}: {error}", grave=True)
         return None
 
@@ -170,7 +170,7 @@ def _carry_out(visit: Visit, decision: Decision, slurm: Slurm) -> Decision:
             pass
     try:
         changed = act.apply(decision, slurm)
-    except SlurmError as error:
+    except ResilienceError as error:
         say(f"{visit.hook}: {visit.node} not changed: {error}", grave=True)
         return Keep(visit.node, str(error), undecided=True)
     if not changed:

@@ -319,3 +319,22 @@ def test_the_epilog_looks_only_at_its_jobs_gpus(
     machine.hook("epilog", SLURM_JOB_UID=str(USER), SLURM_JOB_GPUS="0")
 
     assert processes["leftover"].poll() is None
+
+
+def test_the_fast_path_imports_next_to_nothing() -> None:
+    """Each of these takes as long to import as a probe to run, and every job would wait for it."""
+    code = (
+        "import sys; from slurm_resilience.node import hooks\n"
+        "from slurm_resilience.node.probes import disk, kernel_log, network, nvml\n"
+        "print(*sys.modules)"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path[:0] = {sys.path!r}\n{code}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    heavy = {"typing", "re", "enum", "json", "pathlib", "msgspec", "yaml", "logging", "sh"}
+    assert not heavy & set(done.stdout.split())

@@ -102,6 +102,23 @@ PURE_BESIDE: dict[str, tuple[Path, ...]] = {
 """Tables that belong to a part's rules."""
 
 
+@pytest.mark.parametrize(
+    ("part", "path"),
+    [(part, path) for part, paths in PURE_BESIDE.items() for path in paths],
+    ids=lambda value: value.stem if isinstance(value, Path) else value,
+)
+def test_what_stands_beside_them_is_pure_too(part: str, path: Path) -> None:
+    """A table or a group of rules in a module of its own keeps to what the stages may import."""
+    beside = {name_of(other) for other in PURE_BESIDE[part]}
+    own = {f"{part}.{name}" for name in (*STAGES, "settings")}
+
+    for name in imports(path):
+        if not name.startswith("slurm_resilience"):
+            assert name.partition(".")[0] in {*sys.stdlib_module_names, "msgspec"}, name
+            continue
+        assert resolved(name) in beside | own | PURE_VALUES, resolved(name)
+
+
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_nothing_imports_the_command_line(path: Path) -> None:
     """The command line is an edge: it knows the parts, they do not know it."""
