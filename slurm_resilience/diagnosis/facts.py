@@ -38,3 +38,5 @@ class Verdict(msgspec.Struct, frozen=True):
     suspects: tuple[Suspect, ...] = ()
     evidence: tuple[str, ...] = ()
     """Lines that decided, the deciding one first."""
+    is_clear: bool = False
+    """It names a cause; what other nodes may tell would not change it."""

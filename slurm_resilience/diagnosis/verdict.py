@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from slurm_resilience.diagnosis.facts import NodeEnd, Verdict
 from slurm_resilience.diagnosis.rules import ROWS, STATUSES, TORCHRUN_STATUS, UNKNOWN, Row
 from slurm_resilience.diagnosis.traceback import Raised, tracebacks
@@ -46,7 +48,7 @@ def diagnose(ends: Sequence[NodeEnd], launcher: Sequence[str] = ()) -> Verdict:
     matches = list(_matches([*lines, *((None, line) for line in launcher)]))
     causes = [match for match in matches if not match.row.fallout]
     if causes:
-        return _verdict(causes)
+        return msgspec.structs.replace(_verdict(causes), is_clear=True)
     for end in ends:
         for raised in tracebacks(_text(end)):
             if _is_user_error(raised):
@@ -102,6 +104,7 @@ def _user_error(raised: Raised, node: str) -> Verdict:
         f"the program raised {raised.line}{where}; a retry would end the same way",
         "stop",
         evidence=(f"{node}: {raised.line}",),
+        is_clear=True,
     )
 
 

@@ -10,6 +10,8 @@ from slurm_resilience.incident import Incident
 from slurm_resilience.launch.job import ThisJob
 from slurm_resilience.launch.outcome import Outcome, incident_of, status_of
 from slurm_resilience.launch.records import RECORD_S, Records
+from slurm_resilience.requeue.inside import is_claimed, requeue_own_job
+from slurm_resilience.requeue.rules import budget_spent
 from slurm_resilience.signals import Caught
 from slurm_resilience.slurm.door import Slurm
 from slurm_resilience.slurm.values import Job
@@ -34,31 +36,54 @@ class Ending:
         incident = incident_of(outcome, known)
         if incident is not None:
             if outcome.incident is None:
-                self._leave(incident)
+                self._records.incident(incident, wait_s=RECORD_S)
+                log.error(
+                    "%s job %s: %s", incident.kind.upper(), self._this.id, incident.reason
+                )
             self._go_on(incident, known)
+        elif outcome.is_terminated:
+            log.info("job %s: ended from outside; nothing is left on its nodes", self._this.id)
         return status_of(outcome, incident)
-
-    def _leave(self, incident: Incident) -> None:
-        self._records.incident(incident, wait_s=RECORD_S)
-        log.error("%s job %s: %s", incident.kind.upper(), self._this.id, incident.reason)
 
     def _go_on(self, incident: Incident, known: Job | None) -> None:
         if incident.retry == "stop":
             log.error("job %s is not tried again: %s", self._this.id, incident.reason)
-        elif incident.retry == "leave":
-            log.info("job %s: Slurm brings it back", self._this.id)
         elif known is not None and not known.can_requeue:
-            log.error(
-                "job %s cannot come back: it was submitted with --no-requeue", self._this.id
-            )
-        elif self._is_claimed():
-            log.info("job %s: on its way back to the queue", self._this.id)
-        else:
+            log.error("job %s cannot come back: submitted with --no-requeue", self._this.id)
+        elif incident.retry == "leave":
+            self._leave(incident, known)
+        elif signal.SIGTERM in self._flags or not self._is_claimed():
             self._requeue(incident)
+        else:
+            log.info("job %s: on its way back to the queue", self._this.id)
+
+    def _leave(self, incident: Incident, known: Job | None) -> None:
+        """
+        Slurm ends a preempted job when its grace is over, and brings it back. One that stops
+        before that is not brought back on 22.05, and held after a few times on later versions:
+        so it asks for it itself, which also makes room sooner.
+        """
+        if signal.SIGTERM in self._flags:
+            return
+        if known is not None and known.preempted_at is not None:
+            self._requeue(incident)
+        else:
+            log.info("job %s: Slurm does not say that it was preempted; it ends", self._this.id)
 
     def _is_claimed(self) -> bool:
-        """Whether a controller takes the job: Slurm's SIGTERM is how one sees that."""
-        until = time.monotonic() + self._config.watch.claim_s
+        """Whether a controller takes the job: it says so in the Comment, Slurm by SIGTERM."""
+        log.info("job %s: waits for a controller to bring it back", self._this.id)
+        if self._is_terminated_within(self._config.watch.claim_s):
+            return True
+        known = self._ask()
+        return (
+            known is not None
+            and is_claimed(known)
+            and self._is_terminated_within(self._config.watch.claim_s)
+        )
+
+    def _is_terminated_within(self, seconds: float) -> bool:
+        until = time.monotonic() + seconds
         while time.monotonic() < until:
             if signal.SIGTERM in self._flags:
                 return True
@@ -66,15 +91,30 @@ class Ending:
         return False
 
     def _requeue(self, incident: Incident) -> None:
-        """No controller takes the job: it goes back by itself, with Slurm's own delay."""
-        exclude = [one.node for one in incident.suspects]
-        log.info("job %s: no controller takes it; it requeues itself", self._this.id)
+        """Go back by itself, with Slurm's own delay; held where another attempt is no use."""
+        spent = budget_spent(self._history(incident), self._config.requeue)
+        exclude = [] if spent else [one.node for one in incident.suspects]
+        hold = bool(spent) or incident.retry == "hold"
+        if hold:
+            log.error(
+                "job %s: held until somebody releases it: %s",
+                self._this.id,
+                spent or incident.reason,
+            )
+        else:
+            log.info(
+                "job %s: requeues itself; Slurm starts it in about 2 minutes", self._this.id
+            )
         try:
-            self._slurm.requeue(self._this.id, hold=incident.retry == "hold")
-            if exclude:
-                self._slurm.set_excluded(self._this.id, exclude)
+            requeue_own_job(self._slurm, self._this.id, exclude=exclude, hold=hold)
         except SlurmError as error:
-            log.error("job %s cannot be requeued: %s", self._this.id, error)
+            log.error("job %s: requeue: %s", self._this.id, error)
+
+    def _history(self, incident: Incident) -> list[Incident]:
+        before = (
+            self._records.incident_before(attempt) for attempt in range(self._this.attempt)
+        )
+        return [*(each for each in before if each is not None), incident]
 
     def _ask(self) -> Job | None:
         try:

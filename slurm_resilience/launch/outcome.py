@@ -6,7 +6,7 @@ from slurm_resilience.diagnosis.facts import NodeEnd
 from slurm_resilience.incident import Incident
 from slurm_resilience.launch.incidents import Attempt, crash, notice
 from slurm_resilience.slurm.values import Job
-from slurm_resilience.watch.facts import JobFacts
+from slurm_resilience.watch.facts import JobFacts, Notice
 from slurm_resilience.watch.rules import Finding
 
 TERMINATED = 128 + 15
@@ -43,14 +43,24 @@ def incident_of(outcome: Outcome, known: Job | None) -> Incident | None:
         return outcome.incident
     attempt, job = outcome.attempt, outcome.job
     if outcome.is_terminated:
-        if known is not None and known.reason == "TimeLimit":
-            return notice(attempt, job, "time-limit", how="it was ended there")
-        return None
+        told = _notice(None, known)
+        return notice(attempt, job, told, how="it was ended") if told else None
+    why = _notice(job.notice, known)
     if is_success(outcome):
-        if job.notice is None or is_done(job):
+        if why is None or is_done(job):
             return None
-        return notice(attempt, job, job.notice, how="saved and stopped")
+        return notice(attempt, job, why, how="saved and stopped")
+    job = msgspec.structs.replace(job, notice=why)
     return crash(attempt, job, outcome.ends, outcome.launcher, outcome.evidence)
+
+
+def _notice(told: Notice | None, known: Job | None) -> Notice | None:
+    """What the notice was about: Slurm knows better than the signal that came."""
+    if known is not None and known.preempted_at is not None:
+        return "preemption"
+    if known is not None and known.reason == "TimeLimit":
+        return "time-limit"
+    return told
 
 
 def status_of(outcome: Outcome, incident: Incident | None) -> int:

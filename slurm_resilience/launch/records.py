@@ -4,12 +4,14 @@ costs the records, never the job.
 """
 
 import logging
+import os
 import queue
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 from slurm_resilience import run_directory
+from slurm_resilience.errors import UntrustedFileError
 from slurm_resilience.files import replace
 from slurm_resilience.incident import Heartbeats, Incident
 
@@ -56,6 +58,13 @@ class Records:
             self._tell(f"{self.directory} does not answer")
             return False
         return not self._told
+
+    def incident_before(self, attempt: int) -> Incident | None:
+        """What an earlier attempt left, None where that is nothing or of no use."""
+        try:
+            return run_directory.read_incident(self.directory, attempt, owner=os.geteuid())
+        except (UntrustedFileError, OSError):
+            return None
 
     def _put(self, work: Work) -> threading.Event:
         done = threading.Event()

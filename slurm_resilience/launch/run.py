@@ -73,7 +73,8 @@ def run(
         )
         agent = [sys.executable, "-m", "slurm_resilience", "agent", "--", *command]
         more = to_environment(assignment)
-        step = Step(srun_command(this.nodes, agent), step_environment(environ, more))
+        srun = srun_command(this.nodes, agent, environ)
+        step = Step(srun, step_environment(environ, more))
         doors = Doors(hub, step, records, flags)
         outcome = Supervisor(this, nodes, config.watch, doors).run()
         hub.close()

@@ -27,11 +27,16 @@ LAYOUT = (
     "SLURM_STDERRMODE",
 )  # fmt: skip
 """Inputs of srun that would change where the agents run, what they get, or where they write."""
+GPUS_BY_TASK = ("SLURM_GPUS_PER_TASK", "SLURM_NTASKS_PER_GPU", "SLURM_TRES_PER_TASK")
+"""With these a step of one task a node gets the GPUs of one task, also when they are taken out
+of the environment: the job itself remembers (seen on 22.05)."""
 LAST_OUTPUT_S = 2.0
 
 
-def srun_command(nodes: int, agent: Sequence[str]) -> list[str]:
-    """The command that starts *agent* once on each of the job's *nodes*."""
+def srun_command(nodes: int, agent: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    """The command that starts *agent* once on each of the job's *nodes*, from a batch script."""
+    gpus = environ.get("SLURM_GPUS_ON_NODE")
+    by_task = gpus and any(name in environ for name in GPUS_BY_TASK)
     return [
         "srun",
         f"--nodes={nodes}",
@@ -41,6 +46,7 @@ def srun_command(nodes: int, agent: Sequence[str]) -> list[str]:
         # unbound, so that the ranks share them all.
         "--cpu-bind=none",
         "--gpu-bind=none",
+        *([f"--gpus-per-node={gpus}"] if by_task else []),
         "--export=ALL",
         "--input=none",
         "--mpi=none",

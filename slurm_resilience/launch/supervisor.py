@@ -19,6 +19,7 @@ import msgspec
 
 from slurm_resilience.clock import SteadyClock
 from slurm_resilience.diagnosis.facts import NodeEnd
+from slurm_resilience.diagnosis.verdict import diagnose
 from slurm_resilience.incident import Incident
 from slurm_resilience.launch import incidents
 from slurm_resilience.launch.hub import Event, Hub, Joined, Said
@@ -148,7 +149,8 @@ class Supervisor:
     def _settling(self, now: float) -> State:
         if signal.SIGTERM in self._flags:
             return self._end(now)
-        if now < self._until and self._job.awaited:
+        is_clear = diagnose(tuple(self._ends.values())).is_clear
+        if now < self._until and self._job.awaited and not is_clear:
             return self._settling
         self._conclude(
             incidents.crash(

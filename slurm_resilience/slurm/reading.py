@@ -70,6 +70,7 @@ class _Job(msgspec.Struct):
     eligible_time: _Number = None
     start_time: _Number = None
     end_time: _Number = None
+    preempt_time: _Number = None
 
 
 class _Node(msgspec.Struct):
@@ -175,6 +176,7 @@ def _job(raw: _Job) -> Job:
         begins_at=(eligible or None) if state == "PENDING" else None,
         started_at=None if state == "PENDING" else _number(raw.start_time) or None,
         ends_at=(_number(raw.end_time) or None) if state == "RUNNING" else None,
+        preempted_at=_number(raw.preempt_time) or None,
     )
 
 

@@ -33,6 +33,8 @@ class Job(msgspec.Struct, frozen=True):
     started_at: float | None = None
     ends_at: float | None = None
     """Unix seconds of the time limit, where it is running."""
+    preempted_at: float | None = None
+    """Unix seconds at which Slurm told this attempt to make room; it may still run in its grace."""
 
     @property
     def is_pending(self) -> bool:

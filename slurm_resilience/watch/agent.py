@@ -25,7 +25,7 @@ from slurm_resilience.errors import LaunchError
 from slurm_resilience.signals import Caught, caught
 from slurm_resilience.watch import assignment as assigned
 from slurm_resilience.watch.assignment import Assignment, Place
-from slurm_resilience.watch.beats import Beats, directory_of, rank_facts
+from slurm_resilience.watch.beats import Beats, directory_of, kept, rank_facts
 from slurm_resilience.watch.command import Command
 from slurm_resilience.watch.dump import Dump
 from slurm_resilience.watch.environment import Surroundings, for_ranks, is_tracked_by_parents
@@ -51,18 +51,17 @@ def run(command: Sequence[str], environ: Mapping[str, str]) -> int:
     """Run *command* on this node until it or the job ends; its exit status."""
     assignment, place = assigned.read(environ)
     adopt_orphans()
-    beats = Beats(directory_of(assignment.job, assignment.attempt))
-    try:
-        ignored = (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-        with caught(signal.SIGTERM, *ignored) as flags:
-            agent = Agent(assignment, place, beats, flags)
-            agent.join()
-            agent.start(command, environ)
-            while not agent.is_over:
-                agent.tick()
-            return agent.close()
-    finally:
-        beats.remove()
+    ignored = (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+    with (
+        kept(directory_of(assignment.job, assignment.attempt)) as beats,
+        caught(signal.SIGTERM, *ignored) as flags,
+    ):
+        agent = Agent(assignment, place, beats, flags)
+        agent.join()
+        agent.start(command, environ)
+        while not agent.is_over:
+            agent.tick()
+        return agent.close()
 
 
 class Agent:

@@ -1,15 +1,16 @@
 """The heartbeat directory of one attempt on one node, the agent's side."""
 
+import contextlib
 import logging
 import os
 import shutil
-import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from slurm_resilience.errors import LaunchError, UntrustedFileError
+from slurm_resilience.errors import LaunchError, LockBusyError, UntrustedFileError
+from slurm_resilience.locks import held
 from slurm_resilience.watch.facts import RankFacts
 from slurm_resilience.watch.heartbeat import Beat, Stop, beat_path, read_beat, write_stop
 from slurm_resilience.watch.processes import Process
@@ -18,6 +19,8 @@ ROOM = Path("/dev/shm")  # noqa: S108 - memory that all processes of a node shar
 MOST_RANKS = 1024
 """Heartbeat files beyond this are somebody's mistake."""
 SETTLED_S = 1.0
+LOCK = "agent.lock"
+"""Held while the agent lives."""
 
 log = logging.getLogger(__name__)
 
@@ -27,14 +30,28 @@ def directory_of(job: str, attempt: int, *, room: Path = ROOM) -> Path:
     return room / f"slurm-resilience-{os.geteuid()}-{job}-{attempt}"
 
 
+@contextmanager
+def kept(directory: Path) -> Iterator["Beats"]:
+    """
+    *directory*, empty and this user's alone, for the length of the block.
+
+    `LaunchError` where it cannot be made. What killed agents of this user left is swept.
+    """
+    for left in directory.parent.glob(f"slurm-resilience-{os.geteuid()}-*"):
+        with contextlib.suppress(LockBusyError, OSError), held(left / LOCK):
+            shutil.rmtree(left)
+    _make_private(directory)
+    with held(directory / LOCK):
+        yield Beats(directory)
+        shutil.rmtree(directory, ignore_errors=True)
+
+
 class Beats:
     """Reads what ranks write; tells them to stop. A bad file is named once and left out."""
 
     def __init__(self, directory: Path) -> None:
-        """Make *directory*, empty and this user's alone; `LaunchError` where it cannot be."""
         self.directory = directory
         self._told: set[str] = set()
-        _make_private(directory)
 
     def read(self) -> list[Beat]:
         """The last beat of each rank, by rank."""
@@ -51,10 +68,6 @@ class Beats:
         for path in self._files():
             with self._told_once(path):
                 write_stop(path, Stop.SAVE_AND_STOP)
-
-    def remove(self) -> None:
-        """Leave nothing in the node's memory."""
-        shutil.rmtree(self.directory, ignore_errors=True)
 
     def _files(self) -> list[Path]:
         return sorted(self.directory.glob("rank-*.beat"))[:MOST_RANKS]
@@ -89,14 +102,9 @@ def _make_private(directory: Path) -> None:
     try:
         directory.mkdir(mode=0o700)
     except FileExistsError:
-        status = directory.lstat()
-        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-            raise LaunchError(
-                f"{directory} exists and is not this user's directory; remove it on this node"
-            ) from None
-        directory.chmod(0o700)
-        for left in directory.iterdir():  # of an earlier `run` in the same batch script
-            left.unlink()
+        raise LaunchError(
+            f"{directory} is in use, or not this user's; remove it on this node"
+        ) from None
     except OSError as error:
         raise LaunchError(f"{directory}: {error.strerror}; ranks cannot be watched") from error
 

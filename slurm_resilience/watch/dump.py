@@ -14,6 +14,8 @@ from slurm_resilience.watch.processes import descendants, send
 MOST_BYTES = 4 << 20
 MOST_TEXT = 64 << 10
 """A stack of all threads of a rank is a few kibibytes; dumps add up in one file."""
+STOPPED = "Tt"
+"""A process in these states answers when it goes on: nobody waits for that."""
 QUIET_S = 0.2
 """A file that has not grown for so long is whole."""
 
@@ -26,9 +28,10 @@ class Dump:
     ) -> None:
         """Only ranks with a heartbeat are asked: the signal kills who does not expect it."""
         self._until = now + wait_s
-        alive = {each.pid for each in descendants(os.getpid())}
+        alive = {each.pid: each.state for each in descendants(os.getpid())}
         asked = [beat for beat in beats if beat.pid in alive]
         self._paths = {beat.rank: stack_path(directory, beat.rank) for beat in asked}
+        self._unable = {beat.rank for beat in asked if alive[beat.pid] in STOPPED}
         self._before = {rank: _size(path) for rank, path in self._paths.items()}
         self._sizes = dict.fromkeys(self._paths, (0, now))
         send((beat.pid for beat in asked), STACK_SIGNAL)
@@ -48,6 +51,8 @@ class Dump:
     def _is_whole(self, rank: int, now: float) -> bool:
         size, since = self._sizes[rank]
         grown = _size(self._paths[rank])
+        if rank in self._unable:
+            return True
         if grown != size:
             self._sizes[rank] = (grown, now)
             return False

@@ -44,7 +44,6 @@ class Line:
         self._tried_at = now - RETRY_S
         self._lasting: list[Upward] = []
         self._waiting: deque[Upward] = deque()
-        self._report: Report | None = None
         self._out = b""
         self._in = Lines(MOST_HELLO_BYTES)
         self.heard_at = now
@@ -54,11 +53,12 @@ class Line:
 
     def say(self, message: Upward) -> None:
         """Send *message* as soon as the line is up and free."""
-        if isinstance(message, Report):
-            self._report = message
-            return
         if isinstance(message, Notice | Exited):
             self._lasting.append(message)
+        if isinstance(message, Report):
+            self._waiting = deque(
+                each for each in self._waiting if not isinstance(each, Report)
+            )
         self._waiting.append(message)
 
     @property
@@ -110,17 +110,15 @@ class Line:
         kind = socket.AF_INET6 if ":" in self._address[0] else socket.AF_INET
         self._socket = socket.socket(kind, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         self._out = encode(self._hello)
-        self._waiting = deque(self._lasting)
+        lost = [each for each in self._waiting if each not in self._lasting]
+        self._waiting = deque([*lost, *self._lasting])
         self._in = Lines(MOST_HELLO_BYTES)
         with contextlib.suppress(BlockingIOError):
             self._socket.connect(self._address)
 
     def _fill(self) -> None:
-        if self._is_up and not self._out:
-            if self._waiting:
-                self._out = encode(self._waiting.popleft())
-            elif self._report is not None:
-                self._out, self._report = encode(self._report), None
+        if self._is_up and not self._out and self._waiting:
+            self._out = encode(self._waiting.popleft())
 
     def _exchange(self, events: int, now: float) -> list[Order]:
         line = self._socket

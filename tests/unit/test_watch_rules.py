@@ -163,7 +163,7 @@ def test_evidence_is_what_changed_since_the_attempt_began(
     """A counter or a link that was already so at the start, or could not be read, accuses nobody."""
     seen = job([(1.0, node("n1", rank(0), gpus=(gpu(),))), (1.0, BEFORE), (2.0, after)])
 
-    assert [(finding.id, finding.node) for finding in evidence(seen)] == (
+    assert [(finding.id, finding.node) for finding in evidence(seen, LIMITS, 3.0)] == (
         [(found, "n2")] if found else []
     )
 
@@ -177,7 +177,9 @@ def test_the_odd_phase_is_named() -> None:
         ]
     )
 
-    assert [(finding.id, finding.rank) for finding in evidence(seen)] == [("rank-odd-phase", 3)]
+    assert [(finding.id, finding.rank) for finding in evidence(seen, LIMITS, 3.0)] == [
+        ("rank-odd-phase", 3)
+    ]
 
 
 def test_the_hardware_outranks_what_a_rank_seems_to_do() -> None:
@@ -191,7 +193,7 @@ def test_the_hardware_outranks_what_a_rank_seems_to_do() -> None:
         ]
     )
 
-    blame = accuse(evidence(seen), nodes=2)
+    blame = accuse(evidence(seen, LIMITS, 3.0), nodes=2)
 
     assert (
         blame.cause,
@@ -206,7 +208,7 @@ def test_what_all_nodes_share_accuses_none_of_them() -> None:
     """Every rank waits for the file system: that is no fault of a node."""
     seen = job([(1.0, node("n1", rank(0, state="D"))), (1.0, node("n2", rank(1, state="D")))])
 
-    blame = accuse(evidence(seen), nodes=2)
+    blame = accuse(evidence(seen, LIMITS, 3.0), nodes=2)
 
     assert (blame.class_, blame.retry, blame.suspects) == ("storage", "same-nodes", ())
 
