@@ -2,8 +2,8 @@
 A Slurm for tests of pure policy: small, stateful, and as contrary as the real one was seen to be.
 
 Seen on 22.05.8: excluded nodes are refused while the job runs; a begin time set while it completes
-is forgotten; an attempt that starts in the second in which the last one ended on the same node fails
-and is requeued; a requeue raises the restart count at once, the job is pending only after its nodes
+is forgotten; an attempt that starts in the second in which the last one ended on the same node
+fails the whole job; a requeue raises the restart count at once, the job is pending only after its nodes
 are cleaned up, and may then not start for 121 s; a hold by `requeuehold` reads JobHeldUser.
 """
 
@@ -146,4 +146,4 @@ class FakeSlurm:
         self.starts.append((job.id, job.restarts, nodes))
         ended_at, ended_on = self._ended.get(job.id, (0, ()))
         if ended_at == int(self.now) and set(ended_on) & set(nodes):
-            self._back(self._jobs[job.id])
+            self._set(job, state="FAILED", reason="JobLaunchFailure")

@@ -28,8 +28,9 @@ from slurm_resilience.slurm.door import Slurm
 from slurm_resilience.slurm.values import Job, Node
 
 
-def bring_on(
-    facts: JobFacts,
+def bring_on(  # noqa: PLR0913, PLR0917 - a job, what is known, and the world
+    job: Job | None,
+    known: Callable[[Job], JobFacts],
     nodes: tuple[Node, ...],
     slurm: Slurm,
     settings: RequeueSettings,
@@ -38,11 +39,15 @@ def bring_on(
     """
     Decide, hand the decision out, carry it out when asked for the next; until there is no step.
 
-    Whoever stops asking has changed nothing since the last decision handed out. Raises what the
-    door raises, except where Slurm will not have the excluded nodes: the job goes on without.
+    *known* tells what is known of the job as it stands: a requeue makes it another attempt. Whoever
+    stops asking has changed nothing since the last decision handed out. Raises what the door
+    raises, except where Slurm will not have the excluded nodes: the job goes on without.
     """
     taken: set[type] = set()
-    while True:
+    refused = ""
+    while job is not None:
+        facts = known(job)
+        facts = replace(facts, refused=refused or facts.refused)
         decision = decide(facts, nodes, settings, now())
         yield facts, decision
         # The same step twice: it had no effect. The next tick may know more.
@@ -50,17 +55,14 @@ def bring_on(
             return
         taken.add(type(decision))
         try:
-            apply(decision, facts.job, slurm)
+            apply(decision, job, slurm)
         except SlurmSilentError:
             raise
         except SlurmError as error:
             if not isinstance(decision, Exclude):
                 raise
-            facts = replace(facts, refused=str(error))
-        job = slurm.job(facts.job.id)
-        if job is None:
-            return
-        facts = replace(facts, job=job)
+            refused = str(error)
+        job = slurm.job(job.id)
 
 
 def apply(step: Step, job: Job, slurm: Slurm) -> None:

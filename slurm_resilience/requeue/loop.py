@@ -50,7 +50,7 @@ class Controller:
         self._dry_run = dry_run
         self._now = now
         self._said: dict[str, str] = {}
-        self._waiting_since: dict[str, float] = {}
+        self._waiting: dict[str, tuple[float, float]] = {}
 
     def tick(self) -> float:
         """
@@ -73,10 +73,12 @@ class Controller:
         return self._pause_s(looked_s)
 
     def _see_to(self, job: Job, history: History, nodes: tuple[Node, ...]) -> None:
-        facts = self._memory.recall(job, history, self._settings, self._now())
+        def known(job: Job) -> JobFacts:
+            return self._memory.recall(job, history, self._settings, self._now())
+
         try:
-            for facts, decision in bring_on(  # noqa: B020 - each look replaces the last
-                facts, nodes, self._slurm, self._settings, self._now
+            for facts, decision in bring_on(
+                job, known, nodes, self._slurm, self._settings, self._now
             ):
                 self._hear(facts, decision)
                 if self._dry_run:
@@ -85,15 +87,16 @@ class Controller:
             raise
         except ResilienceError as error:
             self._say(job.id, f"left as it is: {error}", logging.WARNING)
-        self._memory.keep_refusal(facts)
 
     def _hear(self, facts: JobFacts, decision: Decision) -> None:
         """Say a decision, note it, and know whether the job is waited for."""
         job = facts.job
+        self._memory.keep_refusal(facts)
         if isinstance(decision, Wait):
-            self._waiting_since.setdefault(job.id, time.monotonic())
+            since, _ = self._waiting.get(job.id, (time.monotonic(), 0.0))
+            self._waiting[job.id] = since, decision.for_s
         else:
-            self._waiting_since.pop(job.id, None)
+            self._waiting.pop(job.id, None)
         level = logging.WARNING if isinstance(decision, GiveUp) else logging.INFO
         would = "would: " if self._dry_run else ""
         self._say(job.id, f"attempt {job.restarts}: {would}{line(decision)}", level)
@@ -107,16 +110,13 @@ class Controller:
 
     def _forget(self, known: set[str]) -> None:
         self._said = {job: text for job, text in self._said.items() if job in known}
-        gone = self._waiting_since.keys() - known
-        for job in gone:
-            del self._waiting_since[job]
+        self._waiting = {job: wait for job, wait in self._waiting.items() if job in known}
 
     def _pause_s(self, looked_s: float) -> float:
-        pause_s = self._settings.tick_s
-        if self._waiting_since:
-            waited_s = time.monotonic() - max(self._waiting_since.values())
-            pause_s = min(pause_s, max(SHORTEST_PAUSE_S, waited_s / 10))
-        return max(pause_s, looked_s * POLITENESS)
+        now = time.monotonic()
+        waits_s = [for_s or (now - since) / 10 for since, for_s in self._waiting.values()]
+        pause_s = min([self._settings.tick_s, *waits_s])
+        return max(pause_s, SHORTEST_PAUSE_S, looked_s * POLITENESS)
 
 
 def serve(controller: Controller, settings: RequeueSettings) -> None:
@@ -143,8 +143,9 @@ def _is_ours(job: Job) -> bool:
 
 
 def _may_need_us(job: Job) -> bool:
-    on_its_way = job.is_pending or "COMPLETING" in job.flags
-    return job.is_running or (on_its_way and job.restarts > 0)
+    if "COMPLETING" in job.flags:
+        return marked(job.comment) is not None
+    return job.is_running or (job.is_pending and job.restarts > 0)
 
 
 def _needs_us(job: Job, histories: dict[str, History]) -> bool:

@@ -35,8 +35,10 @@ class Memory:
 
     def saw(self, jobs: Sequence[Job], now: float) -> None:
         """Remember which nodes the running attempts have, and since when the others wait."""
-        waiting = [(job.id, job.restarts) for job in jobs if job.is_pending]
-        self._pending = {attempt: self._pending.get(attempt, now) for attempt in waiting}
+        known = {(job.id, job.restarts) for job in jobs}
+        self._pending = {key: at for key, at in self._pending.items() if key in known}
+        for job in jobs:
+            self._saw_waiting(job, now)
         with self._tolerant():
             self._ledger.saw_attempts(job for job in jobs if job.is_running)
         if now - self._tidied_at > TIDY_EVERY_S:
@@ -47,7 +49,8 @@ class Memory:
     def recall(
         self, job: Job, history: History, settings: RequeueSettings, now: float
     ) -> JobFacts:
-        """Everything known of *job*."""
+        """Everything known of *job* as it stands now."""
+        self._saw_waiting(job, now)
         facts = JobFacts(
             job,
             history=history.incidents,
@@ -85,6 +88,10 @@ class Memory:
         """Remember that Slurm will not have this attempt's excluded nodes."""
         if facts.refused:
             self._refusals[facts.job.id, facts.job.restarts] = facts.refused
+
+    def _saw_waiting(self, job: Job, now: float) -> None:
+        if job.is_pending:
+            self._pending.setdefault((job.id, job.restarts), now)
 
     @contextmanager
     def _tolerant(self) -> Iterator[None]:

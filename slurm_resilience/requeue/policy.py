@@ -19,8 +19,8 @@ from slurm_resilience.slurm.values import Node
 CLOCK_SKEW_S = 60.0
 """The node's clock that dated an incident, and slurmctld's that dated the attempt, may differ."""
 SETTLED_S = 1.1
-"""slurmd refuses a job ("already killed, do not launch") whose new attempt starts in the very second
-in which the old one was ended on the same node; that is what Slurm's own delay guards against."""
+"""An attempt that starts on a node in the very second in which the last one was ended there is refused
+("Job credential revoked"), and Slurm then fails the whole job; its own delay guards against that."""
 SOON_S = 5.0
 """A begin time this near is not worth a step."""
 
@@ -79,9 +79,10 @@ class GiveUp(msgspec.Struct, frozen=True):
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Slurm has to do its part first; look again soon."""
+    """Slurm has to do its part first; look again soon, or after so many seconds where known."""
 
     because: str
+    for_s: float = 0.0
 
 
 class Leave(msgspec.Struct, frozen=True):
@@ -186,8 +187,9 @@ def _start(facts: JobFacts, settings: RequeueSettings, now: float) -> Decision:
             return Leave(
                 f"started early {facts.early_starts} times already; Slurm's delay stays"
             )
-        if facts.pending_since is None or now < facts.pending_since + SETTLED_S:
-            return Wait("its nodes have only just ended the last attempt")
+        settled_at = (now if facts.pending_since is None else facts.pending_since) + SETTLED_S
+        if now < settled_at:
+            return Wait("its nodes have only just ended the last attempt", settled_at - now)
         return StartNow()
     if not is_marked:
         return Leave("waits for its turn")

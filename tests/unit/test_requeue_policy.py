@@ -208,7 +208,7 @@ def test_the_rest_of_the_way() -> None:
 
 
 def test_a_job_is_not_started_in_the_second_in_which_it_was_ended() -> None:
-    """slurmd would refuse it as already killed, and Slurm would requeue it once more."""
+    """slurmd would refuse it as already killed, and Slurm would fail the job for good."""
     job = replace(PENDING, comment=MARKED, excluded=("n2",))
 
     assert isinstance(decided(job, incident(), pending_since=None), Wait)
@@ -363,27 +363,30 @@ def world() -> FakeSlurm:
     return FakeSlurm([replace(RUNNING, excluded=("n5",))], NODES, NOW)
 
 
-def facts_from_nothing(
-    slurm: FakeSlurm, *history: Incident, since: float | None = None
-) -> JobFacts:
-    job = slurm.job("7")
-    assert job is not None
-    return JobFacts(job, history=history, pending_since=since)
+class Process:
+    """A controller of one life: it remembers only since when it has seen which attempt wait."""
 
+    def __init__(self, slurm: FakeSlurm, *history: Incident) -> None:
+        self.slurm = slurm
+        self.history = history
+        self.since: dict[int, float] = {}
 
-def ticks(slurm: FakeSlurm, *history: Incident, most: int = 20) -> Iterator[Decision]:
-    """A controller that remembers nothing but since when it has seen the job wait."""
-    since: dict[int, float] = {}
-    for _ in range(most):
-        facts = facts_from_nothing(slurm, *history)
-        if facts.job.is_pending:
-            since.setdefault(facts.job.restarts, slurm.now)
-            facts = replace(facts, pending_since=since[facts.job.restarts])
-        yield from (
-            decision
-            for _, decision in bring_on(facts, slurm.nodes(), slurm, SETTINGS, slurm.clock)
+    def known(self, job: Job) -> JobFacts:
+        if job.is_pending:
+            self.since.setdefault(job.restarts, self.slurm.now)
+        return JobFacts(job, history=self.history, pending_since=self.since.get(job.restarts))
+
+    def tick(self) -> Iterator[Decision]:
+        slurm = self.slurm
+        steps = bring_on(
+            slurm.job("7"), self.known, slurm.nodes(), slurm, SETTINGS, slurm.clock
         )
-        slurm.advance(0.4)
+        return (decision for _, decision in steps)
+
+    def run(self, most: int = 20) -> None:
+        for _ in range(most):
+            list(self.tick())
+            self.slurm.advance(0.4)
 
 
 @pytest.mark.parametrize("steps", range(9))
@@ -391,21 +394,19 @@ def ticks(slurm: FakeSlurm, *history: Incident, most: int = 20) -> Iterator[Deci
 def test_whoever_comes_next_finishes_the_way(steps: int, late: bool) -> None:  # noqa: FBT001
     """Stopped after any number of steps, a fresh controller brings the job to the same end."""
     slurm, told = world(), incident()
-    done = 0
-    for _ in range(3):
-        for _ in bring_on(
-            facts_from_nothing(slurm, told), slurm.nodes(), slurm, SETTINGS, slurm.clock
-        ):
+    first, done = Process(slurm, told), 0
+    for _ in range(9):
+        for _ in first.tick():
             if done == steps:
                 break
             done += 1
         if done == steps:
             break
-        slurm.advance()
+        slurm.advance(0.4)
     if late:
         slurm.advance()
 
-    list(ticks(slurm, told))
+    Process(slurm, told).run()
 
     job = slurm.job("7")
     assert job is not None
@@ -418,14 +419,12 @@ def test_whoever_comes_next_finishes_the_way(steps: int, late: bool) -> None:  #
 def test_preempted_between_mark_and_requeue_it_is_not_requeued_again() -> None:
     """Slurm was quicker; the suspects are excluded all the same."""
     slurm, told = world(), incident()
-    steps = bring_on(
-        facts_from_nothing(slurm, told), slurm.nodes(), slurm, SETTINGS, slurm.clock
-    )
-    assert next(steps)[1] == Mark(0)
-    assert isinstance(next(steps)[1], RequeueHold)
+    steps = Process(slurm, told).tick()
+    assert next(steps) == Mark(0)
+    assert isinstance(next(steps), RequeueHold)
     slurm.preempt("7")
 
-    list(ticks(slurm, told))
+    Process(slurm, told).run()
 
     assert slurm.requeues == []
     assert slurm.starts == [("7", 1, ("n1", "n3"))]
@@ -441,23 +440,22 @@ def test_preempted_between_mark_and_requeue_it_is_not_requeued_again() -> None:
 def test_whatever_people_and_slurm_do_meanwhile(events: list[str], stop_after: int) -> None:
     """No attempt is requeued twice, and an administrator's hold is never lifted."""
     slurm, told = world(), incident()
+    process = Process(slurm, told)
     for event in events:
         job = slurm.job("7")
         assert job is not None
         held_by_admin = job.held and job.reason == "JobHeldAdmin"
         match event:
             case "tick" | "crash":
-                steps = bring_on(
-                    facts_from_nothing(slurm, told), slurm.nodes(), slurm, SETTINGS, slurm.clock
-                )
-                for count, _ in enumerate(steps):
+                for count, _ in enumerate(process.tick()):
                     if event == "crash" and count == stop_after:
+                        process = Process(slurm, told)
                         break
                 job = slurm.job("7")
                 assert job is not None
                 assert not held_by_admin or job.held
             case "advance":
-                slurm.advance()
+                slurm.advance(0.4)
             case "admin" if job.is_pending:
                 slurm.hold("7", admin=True)
             case "owner" if job.is_pending:
@@ -479,7 +477,7 @@ def test_a_job_that_gets_nowhere_is_not_tried_for_ever(saved: list[int]) -> None
     history: list[Incident] = []
     for attempt, step in enumerate(saved):
         history.append(incident(attempt, saved_step=step, detected_at=slurm.now, suspects=()))
-        list(ticks(slurm, *history, most=6))
+        Process(slurm, *history).run()
         job = slurm.job("7")
         assert job is not None
         if not job.is_running:
