@@ -1,0 +1,123 @@
+"""What the ranks of a test do. Each job is a training that a test can check from outside."""
+
+import itertools
+import random
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from slurm_resilience.errors import CheckpointError
+from slurm_resilience.training import Checkpoints, Run
+
+SIZE = 200_000
+
+
+class Level(nn.Module):
+    """Parameters that all equal the number of the last step: half of one state shows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Parameter(torch.full((SIZE,), -1.0))
+        self.second = nn.Parameter(torch.full((SIZE,), -1.0))
+
+    def rise(self, step: int) -> None:
+        """Do a step."""
+        with torch.no_grad():
+            self.first.fill_(step)
+            self.second.fill_(step)
+
+    def level(self) -> float:
+        """The step that all parameters agree on; nan where they do not."""
+        values = torch.cat([self.first.detach(), self.second.detach()])
+        return float(values[0]) if bool((values == values[0]).all()) else float("nan")
+
+
+class Sampler:
+    """A data source with a position and random order, different on each rank."""
+
+    def __init__(self, seed: int) -> None:
+        self.generator = torch.Generator().manual_seed(seed)
+        self.position = 0
+
+    def next(self) -> tuple[int, int]:
+        """The next sample."""
+        self.position += 1
+        return self.position, int(torch.randint(1 << 30, (1,), generator=self.generator))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"position": self.position, "generator": self.generator.get_state()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.position = state["position"]
+        self.generator.set_state(state["generator"])
+
+
+def save_for_ever(directory: Path) -> None:
+    """Save each step until killed."""
+    model = Level()
+    run = Run(checkpoints=Checkpoints(directory, every_steps=1, keep=2), state={"model": model})
+    for step in itertools.count(run.restore()):
+        model.rise(step)
+        run.step(step)
+
+
+def until_told(directory: Path, every_minutes: float | None = None) -> tuple[int, float]:
+    """Train until told to stop; the step it stopped at, and the level."""
+    model = Level()
+    checkpoints = Checkpoints(directory, every_steps=1_000_000, every_minutes=every_minutes)
+    run = Run(checkpoints=checkpoints, state={"model": model})
+    for step in itertools.count(run.restore()):
+        model.rise(step)
+        if run.step(step):
+            break
+    run.finish()
+    return step, model.level()
+
+
+def as_long_as_peers_live(directory: Path, steps: int, timeout_minutes: float) -> str:
+    """Save each step, whatever becomes of the others; what `finish` said."""
+    model = Level()
+    run = Run(
+        checkpoints=Checkpoints(directory, every_steps=1),
+        state={"model": model},
+        timeout_minutes=timeout_minutes,
+    )
+    for step in range(run.restore(), steps):
+        model.rise(step)
+        run.step(step)
+    try:
+        run.finish()
+    except CheckpointError as error:
+        return str(error)
+    return "saved"
+
+
+def draw(directory: Path, start_seed: int, steps: int) -> list[object]:
+    """What this rank draws after restoring: sampler, Python, numpy, torch."""
+    import numpy as np  # noqa: PLC0415 - only this job uses it
+
+    rank = torch.distributed.get_rank() if torch.distributed.is_initialized() else 0
+    random.seed(start_seed + rank)
+    np.random.seed(start_seed + rank)  # noqa: NPY002 - the one that is saved
+    torch.manual_seed(start_seed + rank)
+    sampler = Sampler(start_seed + rank)
+    state: dict[str, Any] = {"model": Level(), "sampler": sampler, "best": 0.0}
+    run = Run(checkpoints=Checkpoints(directory), state=state)
+    for step in range(run.restore(), steps):
+        random.random()
+        sampler.next()
+        state["best"] = step + 0.5
+        run.step(step)
+    run.finish()
+    return [state["best"], sampler.next(), random.random(), np.random.rand(), float(torch.rand(1))]  # noqa: NPY002
+
+
+def restore_only(directory: Path) -> str:
+    """What `restore` says, the start or its error."""
+    try:
+        run = Run(checkpoints=Checkpoints(directory), state={"model": Level()})
+        return f"start {run.restore()}"
+    except CheckpointError as error:
+        return str(error)
