@@ -25,6 +25,7 @@ USER_EXCEPTIONS = frozenset({
     "UnicodeDecodeError", "ValueError", "ZeroDivisionError",
 })  # fmt: skip
 """Deterministic enough that the next attempt would end the same way."""
+MOST_EVIDENCE = 10
 SHAPES = re.compile(
     r"shapes? .*cannot be multiplied|size mismatch|must match the size|shape '\["
 )
@@ -54,7 +55,9 @@ def diagnose(ends: Sequence[NodeEnd], launcher: Sequence[str] = ()) -> Verdict:
             if _is_user_error(raised):
                 return _user_error(raised, end.node)
     by_status = list(_statuses(ends))
-    return _verdict(by_status or matches or [_Match(UNKNOWN, None, _last_words(ends))])
+    return _verdict(
+        by_status or matches or [_Match(UNKNOWN, None, _last_words(ends, launcher))]
+    )
 
 
 def _text(end: NodeEnd) -> list[str]:
@@ -126,7 +129,7 @@ def _verdict(matches: Sequence[_Match]) -> Verdict:
         f"{row.advice}: {first.line}" if first.line else row.advice,
         row.retry if suspects or row.retry != "exclude-node" else "same-nodes",
         tuple(suspects.values()),
-        tuple(list(told)[:10]),
+        tuple(filter(None, told))[:MOST_EVIDENCE],
     )
 
 
@@ -135,9 +138,8 @@ def _rank(line: str) -> int | None:
     return int(found.group(1) or found.group(2)) if found else None
 
 
-def _last_words(ends: Sequence[NodeEnd]) -> str:
-    for end in ends:
-        for line in reversed(end.stderr):
-            if line.strip():
-                return f"{end.node}: {line.strip()}"
-    return ""
+def _last_words(ends: Sequence[NodeEnd], launcher: Sequence[str]) -> str:
+    told = [
+        f"{end.node}: {line.strip()}" for end in ends for line in end.stderr if line.strip()
+    ]
+    return next(reversed([*launcher, *told]), "")

@@ -51,7 +51,8 @@ def incident_of(outcome: Outcome, known: Job | None) -> Incident | None:
             return None
         return notice(attempt, job, why, how="saved and stopped")
     job = msgspec.structs.replace(job, notice=why)
-    return crash(attempt, job, outcome.ends, outcome.launcher, outcome.evidence)
+    launcher = (*outcome.launcher, f"srun ended with status {outcome.status}")
+    return crash(attempt, job, outcome.ends, launcher, outcome.evidence)
 
 
 def _notice(told: Notice | None, known: Job | None) -> Notice | None:

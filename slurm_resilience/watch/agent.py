@@ -140,6 +140,8 @@ class Agent:
         """
         if self._exited is None or not (self._is_ending or self._exited.status == 0):
             return False
+        if self._is_ending and not self._line.is_up:
+            return True
         return self._line.is_flushed or self._clock() - self._exited_at > LAST_WORDS_S
 
     def tick(self) -> None:

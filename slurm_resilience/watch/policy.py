@@ -54,7 +54,7 @@ class Blame(msgspec.Struct, frozen=True):
 
 
 STRENGTH: tuple[tuple[str, Class], ...] = (
-    ("agent-lost", "hardware"),
+    ("agent-lost", "unknown"),
     ("agent-silent", "hardware"),
     ("agent-missing", "hardware"),
     ("gpu-lost", "hardware"),

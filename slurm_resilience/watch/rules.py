@@ -42,7 +42,9 @@ def agent_lost(job: JobFacts, settings: WatchSettings, now: float) -> Iterator[F
         if seen.heard_at is not None and not seen.connected:
             silence = now - seen.heard_at
             if silence > settings.lost_s:
-                yield Finding("agent-lost", f"{node} broke off {silence:.0f} s ago", node)
+                yield Finding(
+                    "agent-lost", f"the agent on {node} is gone for {silence:.0f} s", node
+                )
 
 
 def agent_silent(job: JobFacts, settings: WatchSettings, now: float) -> Iterator[Finding]:

@@ -27,7 +27,7 @@ class WatchSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """From the start until every node's agent has reported."""
     silent_s: Seconds = 60.0
     """An agent says nothing, and no rank elsewhere moves."""
-    lost_s: Seconds = 15.0
+    lost_s: Seconds = 5.0
     """An agent's connection broke and it does not come back."""
     report_s: Seconds = 5.0
     """Between two reports of an agent."""

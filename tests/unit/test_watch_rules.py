@@ -105,10 +105,10 @@ def test_a_broken_connection_may_come_back() -> None:
     """A short break is nothing; one that lasts is the agent's end."""
     seen = facts.disconnected(job(stepping(5, 100.0)), "n2")
 
-    assert judge(seen, LIMITS, 110.0) == []
-    assert [finding.id for finding in judge(seen, LIMITS, 116.0)] == ["agent-lost"]
-    back = facts.connected(seen, "n2", 115.0)
-    assert judge(back, LIMITS, 116.0) == []
+    assert judge(seen, LIMITS, 104.0) == []
+    assert [finding.id for finding in judge(seen, LIMITS, 106.0)] == ["agent-lost"]
+    back = facts.connected(seen, "n2", 105.0)
+    assert judge(back, LIMITS, 106.0) == []
 
 
 def test_a_node_that_never_joins_is_named() -> None:
