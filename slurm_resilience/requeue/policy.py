@@ -125,6 +125,8 @@ def _answer(facts: JobFacts, incident: Incident, settings: RequeueSettings) -> D
     job, is_marked = facts.job, marked(facts.job.comment) is not None
     if incident.retry in {"stop", "leave"}:
         return Leave(f"{incident.retry}: {incident.reason}")
+    if job.preempted_at and job.preempted_at >= (job.started_at or 0.0):
+        return Leave("Slurm preempts it, and brings it back itself")
     if not job.can_requeue:
         return GiveUp(f"{incident.reason}; submitted with --no-requeue")
     if because := _against_another_attempt(facts, incident, settings):

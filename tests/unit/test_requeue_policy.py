@@ -114,6 +114,12 @@ def test_a_job_submitted_with_no_requeue_is_given_up_in_words() -> None:
     assert "--no-requeue" in decision.because
 
 
+def test_a_job_in_its_grace_before_preemption_is_slurms() -> None:
+    """Slurm requeues it when the grace is over; what preempted an earlier attempt does not count."""
+    assert isinstance(decided(replace(RUNNING, preempted_at=NOW - 5), incident()), Leave)
+    assert decided(replace(RUNNING, preempted_at=NOW - 500), incident()) == Mark(0)
+
+
 def test_a_job_held_while_it_ran_stays_held() -> None:
     """A hold that a person put on a running job is meant for its next attempt."""
     decision = decided(replace(RUNNING, held=True, reason="JobHeldUser"), incident())
