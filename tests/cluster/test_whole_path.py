@@ -5,19 +5,19 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from slurm_resilience.incident import Incident
 from slurm_resilience.run_directory import read_incident
-from testbed import Cluster
+from testbed import Cluster, TestbedError
 
 pytestmark = pytest.mark.cluster
 
 SHARE = Path(sys.prefix) / "share" / "slurm-resilience"
-CONFIG = "watch: {stall_s: 6, report_s: 0.5, silent_s: 30}\n"
+CONFIG = "watch: {stall_s: 6, report_s: 0.5}\n"
 STEPS = 120
 EVERY_STEPS = 20
 
@@ -69,19 +69,22 @@ class Training:
     def incident(self, attempt: int) -> Incident | None:
         return read_incident(self.folder / "slurm-resilience" / self.job, attempt)
 
+    def wait_for(self, what: Callable[[], bool], timeout_s: float, describe: str) -> None:
+        try:
+            self.cluster.wait_for(what, timeout_s, describe)
+        except TestbedError as error:
+            pytest.fail(f"{error}\n── {self.output}\n{self.text}")
+
     def wait_for_step(self, step: int, timeout_s: float = 90) -> None:
-        self.cluster.wait_for(lambda: self.step() >= step, timeout_s, f"step {step}")
+        self.wait_for(lambda: self.step() >= step, timeout_s, f"step {step}")
 
     def wait_for_state(self, state: str, timeout_s: float = 90) -> None:
-        self.cluster.wait_for(
-            lambda: self.shown.get("JobState") == state, timeout_s, f"state {state}"
-        )
+        self.wait_for(lambda: self.shown.get("JobState") == state, timeout_s, f"state {state}")
 
     def wait_for_restart(self, attempt: int, timeout_s: float = 60) -> None:
-        self.cluster.wait_for(
-            lambda: (
-                self.shown["JobState"] == "RUNNING" and int(self.shown["Restarts"]) >= attempt
-            ),
+        self.wait_for(
+            lambda: self.shown["JobState"] == "RUNNING"
+            and int(self.shown["Restarts"]) >= attempt,
             timeout_s,
             f"attempt {attempt}",
         )
