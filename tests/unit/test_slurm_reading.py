@@ -74,6 +74,38 @@ def test_a_heterogeneous_job_is_its_leader() -> None:
     assert "11" not in jobs
 
 
+@pytest.mark.parametrize("version", ["24.11.5", "26.05.5"])
+def test_newer_slurms_say_the_same_in_other_shapes(version: str) -> None:
+    """Running, requeued and held, still completing, array task, heterogeneous."""
+    jobs = jobs_of(f"squeue_{version}.json")
+
+    running, held, leaving, leader = jobs["1"], jobs["2_0"], jobs["8"], jobs["6"]
+    assert (running.is_running, running.nodes, running.nodes_needed) == (True, ("n1", "n2"), 2)
+    assert (running.restarts, running.held, running.can_requeue) == (0, False, True)
+    assert running.started_at
+    assert running.comment == "site note slurm-resilience"
+    assert (held.is_pending, held.held, held.reason, held.restarts) == (
+        True, True, "JobHeldUser", 1,
+    )  # fmt: skip
+    assert held.begins_at
+    assert (leaving.is_pending, leaving.is_running, leaving.restarts) == (False, False, 1)
+    assert "COMPLETING" in leaving.flags
+    assert leader.nodes_needed == 2
+    assert "7" not in jobs
+    assert jobs["2_1"].is_running
+
+
+@pytest.mark.parametrize("version", ["24.11.5", "26.05.5"])
+def test_nodes_of_newer_slurms(version: str) -> None:
+    """By `scontrol show nodes --json`: the state is a list, its first word the base."""
+    nodes = {n.name: n for n in read_nodes((ANSWERS / f"nodes_{version}.json").read_bytes())}
+
+    assert (nodes["n1"].state, nodes["n1"].is_usable) == ("ALLOCATED", True)
+    assert nodes["n3"].is_drained
+    assert nodes["n3"].reason == 'it\'s = "x"'
+    assert nodes["n3"].boot_time
+
+
 def test_numbers_of_2302_are_structs() -> None:
     """{set, infinite, number} is the number, or nothing."""
     job = jobs_of("squeue_23.02.6.json")["1618871"]
