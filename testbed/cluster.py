@@ -117,8 +117,12 @@ class Cluster(Inside):
         for machine in machines:
             machine.heal()
         self.wait_for(self._has_no_jobs, RESET_S, "an empty queue")
+        # One that has read a fault before it was healed would still drain its node.
+        self.wait_for(
+            lambda: not any(node.runs_hooks() for node in self.nodes.values()), RESET_S
+        )
         for machine in machines:
-            machine.end_strays()
+            machine.forget()
         self.wait_for(self._has_resumed, RESET_S, "every node idle")
         for user in USERS:
             empty(self.home(user.name))
@@ -131,6 +135,9 @@ class Cluster(Inside):
             for node in self.nodes.values():
                 node.end_strays()
         return not queue
+
+    def _runs_no_hooks(self) -> bool:
+        return not any(node.runs_hooks() for node in self.nodes.values())
 
     def _has_resumed(self) -> bool:
         """Whether every node is idle; resumes those that are drained or down."""

@@ -1,6 +1,5 @@
 """One node of a running cluster, and what can go wrong with it."""
 
-import re
 import signal
 import time
 from pathlib import Path
@@ -15,7 +14,6 @@ from testbed.messages import Link, PowerOff, PowerOn
 from testbed.ownership import ask
 from testbed.state import empty
 
-DAEMONS = r"/sbin/(munged|slurmd|slurmctld)\b|^slurmstepd|testbed\.daemon"
 ERROR = 3
 """The kernel's priority of a message that tells of an error."""
 
@@ -111,11 +109,12 @@ class Node:
         processes.send(self.pids(pattern), signal.SIGCONT)
 
     def end_strays(self) -> None:
-        """Kill everything but the machine's own daemons."""
-        lines = processes.of(self._init())
-        processes.send(
-            [pid for pid, line in lines.items() if not re.search(DAEMONS, line)], signal.SIGKILL
-        )
+        """Kill what belongs to no daemon, users' processes above all."""
+        processes.send(processes.strays(self._init()), signal.SIGKILL)
+
+    def runs_hooks(self) -> bool:
+        """Whether a prolog, epilog or health check is at work."""
+        return bool(processes.hooks(self._init()))
 
     def _init(self) -> int:
         try:
@@ -161,7 +160,7 @@ class Node:
     # ── back to health ──────────────────────────────────────────────────────────────────────
 
     def heal(self) -> None:
-        """Undo every fault, and forget what the product has kept here."""
+        """Undo every fault."""
         if not self.has_power:
             self.power_on()
         self.thaw()
@@ -172,4 +171,8 @@ class Node:
         set_healthy(self.here, self.cluster.spec.gpus if is_node else 0)
         sysfs.write_healthy(self.sysfs)
         self.here.kmsg.write_text("")
+
+    def forget(self) -> None:
+        """End what still runs here beside the daemons, and remove what the product has kept."""
+        self.end_strays()
         empty(self.kept)

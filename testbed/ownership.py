@@ -18,13 +18,16 @@ from testbed.messages import Answer, Down, ToOwner
 
 ANSWER_S = 30.0
 DOWN_S = 20.0
+GOING_S = 3.0
 
 
 @contextlib.contextmanager
 def held(layout: Layout) -> Iterator[None]:
     """Be the one owner of an instance; the kernel lets go however this process ends."""
     state.make_root()
-    file = _locked(layout, "a")
+    deadline = time.monotonic() + GOING_S
+    while (file := _locked(layout, "a")) is None and time.monotonic() < deadline:
+        time.sleep(0.05)  # one that is going down holds it for a moment
     if file is None:
         raise TestbedError(
             f"instance {layout.instance} is up already; "

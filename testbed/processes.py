@@ -5,7 +5,20 @@ import os
 import re
 import signal
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
+
+from testbed.layout import USERS
+
+SLURMD = "/usr/sbin/slurmd "
+DAEMONS = (
+    SLURMD,
+    "/usr/sbin/munged ",
+    "/usr/sbin/slurmctld ",
+    "/usr/sbin/slurmstepd",
+    "slurmstepd:",
+)
+USER_IDS = {user.id for user in USERS}
 
 
 def of(init: int) -> dict[int, str]:
@@ -35,6 +48,37 @@ def ranks(init: int) -> dict[int, int]:
     }
 
 
+def hooks(init: int) -> set[int]:
+    """What slurmd has started for itself in *init*'s namespace and waits for: its hooks."""
+    lines = of(init)
+    parents = {pid: parent(pid) for pid in lines}
+    slurmd = {pid for pid, line in lines.items() if line.startswith(SLURMD)}
+    return _below(slurmd, parents) - slurmd
+
+
+def strays(init: int) -> set[int]:
+    """What runs in *init*'s namespace and belongs to no daemon: users' and loose processes."""
+    lines = of(init)
+    parents = {pid: parent(pid) for pid in lines}
+    daemons = {pid for pid, line in lines.items() if line.startswith(DAEMONS)}
+    belongs = {init, *daemons, *_below(daemons, parents)}
+    return {pid for pid in lines if pid not in belongs or _user_id(pid) in USER_IDS}
+
+
+def _below(tops: set[int], parents: dict[int, int]) -> set[int]:
+    found = set(tops)
+    while fresh := {pid for pid, above in parents.items() if above in found} - found:
+        found |= fresh
+    return found - tops
+
+
+def _user_id(pid: int) -> int:
+    try:
+        return Path(f"/proc/{pid}").stat().st_uid
+    except OSError:
+        return 0
+
+
 def environment(pid: int) -> dict[str, str]:
     """The variables that a process was started with; none where it is gone."""
     try:
@@ -52,7 +96,7 @@ def parent(pid: int) -> int:
         return 0
 
 
-def send(pids: list[int], signum: signal.Signals) -> None:
+def send(pids: Iterable[int], signum: signal.Signals) -> None:
     """Signal each that is still there."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):

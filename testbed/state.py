@@ -84,12 +84,12 @@ def make_root() -> None:
 
 
 def empty(folder: Path) -> None:
-    """Remove what is in a directory."""
+    """Remove what is in a directory, also while others are at work in it."""
     for path in folder.iterdir():
         if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
+            shutil.rmtree(path, ignore_errors=True)
         else:
-            path.unlink()
+            path.unlink(missing_ok=True)
 
 
 def _sweep_cgroups(top: Path) -> None:

@@ -24,6 +24,7 @@ HEALTHY: Mapping[str, str] = {
     f"{_IB}/link_layer": "InfiniBand",
     **{f"{_IB}/counters/{name}": "0" for name in _COUNTERS},
     **{f"{_IB}/hw_counters/{name}": "0" for name in _HARDWARE_COUNTERS},
+    "class/net/eth0/device/vendor": "0x15b3",
     "class/net/eth0/operstate": "up",
     "class/net/eth0/carrier": "1",
     "class/net/eth0/carrier_changes": "2",
