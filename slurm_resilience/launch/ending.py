@@ -50,12 +50,18 @@ class Ending:
             log.error("job %s is not tried again: %s", self._this.id, incident.reason)
         elif known is not None and not known.can_requeue:
             log.error("job %s cannot come back: submitted with --no-requeue", self._this.id)
+        elif signal.SIGTERM in self._flags:
+            self._go_on_while_ended(incident, known)
         elif incident.retry == "leave":
             self._leave(incident, known)
-        elif signal.SIGTERM in self._flags or not self._is_claimed():
+        elif not self._is_claimed():
             self._requeue(incident)
-        else:
-            log.info("job %s: on its way back to the queue", self._this.id)
+
+    def _go_on_while_ended(self, incident: Incident, known: Job | None) -> None:
+        """Slurm is ending the job. At its time limit nobody brings it back; else somebody wants
+        it so: a controller, an administrator, or its owner, whose scancel is the last word."""
+        if known is not None and known.reason == "TimeLimit" and incident.retry != "leave":
+            self._requeue(incident)
 
     def _leave(self, incident: Incident, known: Job | None) -> None:
         """
@@ -63,8 +69,6 @@ class Ending:
         before that is not brought back on 22.05, and held after a few times on later versions:
         so it asks for it itself, which also makes room sooner.
         """
-        if signal.SIGTERM in self._flags:
-            return
         if known is not None and known.preempted_at is not None:
             self._requeue(incident)
         else:
@@ -92,7 +96,8 @@ class Ending:
 
     def _requeue(self, incident: Incident) -> None:
         """Go back by itself, with Slurm's own delay; held where another attempt is no use."""
-        spent = budget_spent(self._history(incident), self._config.requeue)
+        before = self._records.incidents_before(self._this.attempt, wait_s=RECORD_S)
+        spent = budget_spent([*before, incident], self._config.requeue)
         exclude = [] if spent else [one.node for one in incident.suspects]
         hold = bool(spent) or incident.retry == "hold"
         if hold:
@@ -109,12 +114,6 @@ class Ending:
             requeue_own_job(self._slurm, self._this.id, exclude=exclude, hold=hold)
         except SlurmError as error:
             log.error("job %s: requeue: %s", self._this.id, error)
-
-    def _history(self, incident: Incident) -> list[Incident]:
-        before = (
-            self._records.incident_before(attempt) for attempt in range(self._this.attempt)
-        )
-        return [*(each for each in before if each is not None), incident]
 
     def _ask(self) -> Job | None:
         try:

@@ -5,6 +5,7 @@ Listens where every node of the cluster can reach it, so whoever comes is a stra
 first line holds this attempt's token; a stranger costs its own connection and nothing else.
 """
 
+import contextlib
 import hmac
 import logging
 import selectors
@@ -123,17 +124,16 @@ class Hub:
         self._listener.close()
 
     def _accept(self, now: float) -> None:
-        try:
-            line, _ = self._listener.accept()
-        except OSError:
-            return
-        if sum(peer.node is None for peer in self._peers) >= MOST_STRANGERS:
-            line.close()
-            return
-        line.settimeout(0)
-        peer = _Peer(line, now)
-        self._peers.add(peer)
-        self._selector.register(line, selectors.EVENT_READ, peer)
+        with contextlib.suppress(OSError):
+            while True:  # until nobody waits
+                line, _ = self._listener.accept()
+                if sum(peer.node is None for peer in self._peers) >= MOST_STRANGERS:
+                    line.close()
+                    continue
+                line.settimeout(0)
+                peer = _Peer(line, now)
+                self._peers.add(peer)
+                self._selector.register(line, selectors.EVENT_READ, peer)
 
     def _exchange(self, peer: _Peer, events: int) -> None:
         try:

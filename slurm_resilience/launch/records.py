@@ -3,11 +3,12 @@ The run directory, written by a thread of its own: a file system that hangs, is 
 costs the records, never the job.
 """
 
+import contextlib
 import logging
 import os
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from slurm_resilience import run_directory
@@ -51,20 +52,25 @@ class Records:
 
         self._put(write)
 
-    def incident(self, incident: Incident, *, wait_s: float) -> bool:
-        """Leave the incident; whether it is on disk after at most *wait_s* seconds."""
+    def incident(self, incident: Incident, *, wait_s: float) -> None:
+        """Leave the incident; returns when it is on disk, or after *wait_s* seconds."""
         done = self._put(lambda: run_directory.write_incident(self.directory, incident))
         if not done.wait(wait_s):
             self._tell(f"{self.directory} does not answer")
-            return False
-        return not self._told
 
-    def incident_before(self, attempt: int) -> Incident | None:
-        """What an earlier attempt left, None where that is nothing or of no use."""
-        try:
-            return run_directory.read_incident(self.directory, attempt, owner=os.geteuid())
-        except (UntrustedFileError, OSError):
-            return None
+    def incidents_before(self, attempt: int, *, wait_s: float) -> list[Incident]:
+        """What earlier attempts left, oldest first, as far as it can be read in time."""
+        found: list[Incident] = []
+        self._put(lambda: found.extend(self._read(attempt))).wait(wait_s)
+        return list(found)
+
+    def _read(self, attempt: int) -> Iterator[Incident]:
+        for number in range(attempt):
+            with contextlib.suppress(UntrustedFileError):
+                owner = os.geteuid()
+                incident = run_directory.read_incident(self.directory, number, owner=owner)
+                if incident is not None:
+                    yield incident
 
     def _put(self, work: Work) -> threading.Event:
         done = threading.Event()

@@ -73,7 +73,7 @@ def run(
         )
         agent = [sys.executable, "-m", "slurm_resilience", "agent", "--", *command]
         more = to_environment(assignment)
-        srun = srun_command(this.nodes, agent, environ)
+        srun = srun_command(this.nodes, agent, environ, bin_dir=config.slurm.bin_dir)
         step = Step(srun, step_environment(environ, more))
         doors = Doors(hub, step, records, flags)
         outcome = Supervisor(this, nodes, config.watch, doors).run()

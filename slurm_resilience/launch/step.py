@@ -33,12 +33,18 @@ of the environment: the job itself remembers (seen on 22.05)."""
 LAST_OUTPUT_S = 2.0
 
 
-def srun_command(nodes: int, agent: Sequence[str], environ: Mapping[str, str]) -> list[str]:
-    """The command that starts *agent* once on each of the job's *nodes*, from a batch script."""
+def srun_command(
+    nodes: int, agent: Sequence[str], environ: Mapping[str, str], *, bin_dir: str = ""
+) -> list[str]:
+    """
+    The command that starts *agent* once on each of the job's *nodes*, from a batch script.
+
+    *bin_dir*: where srun lies; empty: PATH.
+    """
     gpus = environ.get("SLURM_GPUS_ON_NODE")
     by_task = gpus and any(name in environ for name in GPUS_BY_TASK)
     return [
-        "srun",
+        f"{bin_dir}/srun" if bin_dir else "srun",
         f"--nodes={nodes}",
         f"--ntasks={nodes}",
         "--ntasks-per-node=1",

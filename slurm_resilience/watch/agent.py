@@ -28,7 +28,12 @@ from slurm_resilience.watch.assignment import Assignment, Place
 from slurm_resilience.watch.beats import Beats, directory_of, kept, rank_facts
 from slurm_resilience.watch.command import Command
 from slurm_resilience.watch.dump import Dump
-from slurm_resilience.watch.environment import Surroundings, for_ranks, is_tracked_by_parents
+from slurm_resilience.watch.environment import (
+    Surroundings,
+    for_ranks,
+    is_tracked_by_parents,
+    torch_version,
+)
 from slurm_resilience.watch.facts import NodeFacts
 from slurm_resilience.watch.hardware import Hardware
 from slurm_resilience.watch.interfaces import interface_of
@@ -119,6 +124,7 @@ class Agent:
             ranks_here=here,
             interface=interface_of(self._line.address) if assignment.nodes > 1 else None,
             shield=is_tracked_by_parents(Path("/proc/self/cgroup").read_text()),
+            torch=torch_version(),
         )
         self._command = Command(
             with_meeting(command, meeting),

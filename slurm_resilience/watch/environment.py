@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from importlib import metadata
 from pathlib import Path
 
 import msgspec
@@ -9,14 +10,16 @@ import msgspec
 from slurm_resilience.watch.assignment import VARIABLE, Assignment
 from slurm_resilience.watch.heartbeat import DIRECTORY_VARIABLE
 
-FLIGHT_RECORDER = {
-    "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000",
-    "TORCH_FR_BUFFER_SIZE": "2000",
-    "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
+RECORDED_COLLECTIVES = "2000"
+"""NCCL's flight recorder is off in older versions of torch, and without it a collective that
+timed out leaves nothing to read."""
+FLIGHT_RECORDER = {"size": "TORCH_FR_BUFFER_SIZE", "file": "TORCH_FR_DUMP_TEMP_FILE"}
+OLD_FLIGHT_RECORDER = {
+    "size": "TORCH_NCCL_TRACE_BUFFER_SIZE",
+    "file": "TORCH_NCCL_DEBUG_INFO_TEMP_FILE",
 }
-"""Older and newer names; the buffer is off by default, and without it a timed-out collective
-leaves nothing to read."""
-FLIGHT_RECORDER_FILES = ("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "TORCH_FR_DUMP_TEMP_FILE")
+RENAMED = (2, 10)
+"""From here on at the latest torch takes the new names, and warns of the old ones."""
 FLIGHT_RECORDER_FOLDER = "nccl"
 SHIELD = {
     "PET_SIGNALS_TO_HANDLE": "SIGINT,SIGHUP,SIGQUIT",
@@ -35,6 +38,8 @@ class Surroundings(msgspec.Struct, frozen=True):
     """Where this node's line to the batch host goes out; None for a job of one node."""
     shield: bool
     """The ranks ignore SIGTERM, see `is_tracked_by_parents`."""
+    torch: tuple[int, int] | None
+    """Its version; None where this environment has none."""
 
 
 def for_ranks(
@@ -46,14 +51,16 @@ def for_ranks(
     NCCL is left to choose its interface: it prefers the fast fabric, which need not be the one
     that leads to the batch host.
     """
+    names = OLD_FLIGHT_RECORDER if here.torch and here.torch < RENAMED else FLIGHT_RECORDER
     defaults = {
         **assignment.job_variables,
-        **FLIGHT_RECORDER,
+        names["size"]: RECORDED_COLLECTIVES,
+        "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
         "OMP_NUM_THREADS": str(max(1, _cpus(environ) // here.ranks_here)),
     }
     if assignment.attempt_directory:
-        prefix = f"{assignment.attempt_directory}/{FLIGHT_RECORDER_FOLDER}/rank-"
-        defaults |= dict.fromkeys(FLIGHT_RECORDER_FILES, prefix)
+        folder = f"{assignment.attempt_directory}/{FLIGHT_RECORDER_FOLDER}"
+        defaults[names["file"]] = f"{folder}/rank-"
     if here.interface:
         defaults["GLOO_SOCKET_IFNAME"] = here.interface
     if here.shield:
@@ -71,6 +78,15 @@ def is_tracked_by_parents(cgroups: str) -> bool:
     could save: they are started so that they ignore it. With cgroups it reaches the agent alone.
     """
     return not re.search(r"(?m)^\d+:(?:[\w,]*\bfreezer\b[\w,]*)?:.*/job_\d+/step_", cgroups)
+
+
+def torch_version() -> tuple[int, int] | None:
+    """That of torch in this environment, without importing it."""
+    try:
+        found = re.match(r"(\d+)\.(\d+)", metadata.version("torch"))
+    except metadata.PackageNotFoundError:
+        return None
+    return (int(found[1]), int(found[2])) if found else None
 
 
 def _cpus(environ: Mapping[str, str]) -> int:

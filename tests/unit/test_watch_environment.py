@@ -1,0 +1,80 @@
+"""What ranks find in their environment."""
+
+from pathlib import Path
+
+import pytest
+
+from slurm_resilience.watch.assignment import Assignment, to_environment
+from slurm_resilience.watch.environment import Surroundings, for_ranks, is_tracked_by_parents
+
+ASSIGNMENT = Assignment(
+    job="7",
+    attempt=1,
+    nodes=2,
+    token="secret",
+    supervisor_port=1,
+    meeting_port=2,
+    attempt_directory="/runs/7/attempt-1",
+    job_variables={"SLURM_CPUS_PER_TASK": "8", "SLURM_NTASKS": "16"},
+)
+
+
+def ranks_find(environ: dict[str, str], **more: object) -> dict[str, str]:
+    here: dict[str, object] = {
+        "heartbeats": Path("/dev/shm/x"),
+        "ranks_here": 4,
+        "interface": "eth0",
+        "shield": False,
+        "torch": (2, 13),
+        **more,
+    }
+    return for_ranks(environ, ASSIGNMENT, Surroundings(**here))  # type: ignore[arg-type]
+
+
+def test_what_the_user_set_stays() -> None:
+    """Our choices are defaults only."""
+    own = {"OMP_NUM_THREADS": "3", "GLOO_SOCKET_IFNAME": "ib0", "TORCH_FR_BUFFER_SIZE": "9"}
+
+    found = ranks_find(own)
+
+    assert {name: found[name] for name in own} == own
+
+
+def test_the_token_does_not_reach_the_ranks() -> None:
+    """It is the agent's alone."""
+    found = ranks_find(to_environment(ASSIGNMENT))
+
+    assert "secret" not in str(found)
+
+
+def test_ranks_get_back_what_was_kept_from_srun() -> None:
+    """A script that reads SLURM_CPUS_PER_TASK finds it; what the step itself says counts more."""
+    found = ranks_find({"SLURM_NTASKS": "2", "SLURM_CPUS_ON_NODE": "32"})
+
+    assert found["SLURM_CPUS_PER_TASK"] == "8"
+    assert found["SLURM_NTASKS"] == "2"
+    assert found["OMP_NUM_THREADS"] == "8"
+
+
+def test_the_flight_recorder_goes_by_the_name_that_this_torch_knows() -> None:
+    """A new torch warns of the old name, an old one does not know the new."""
+    new, old = ranks_find({}), ranks_find({}, torch=(2, 4))
+
+    assert new["TORCH_FR_DUMP_TEMP_FILE"] == "/runs/7/attempt-1/nccl/rank-"
+    assert "TORCH_NCCL_TRACE_BUFFER_SIZE" not in new
+    assert old["TORCH_NCCL_TRACE_BUFFER_SIZE"] == "2000"
+
+
+@pytest.mark.parametrize(
+    ("cgroups", "tracked_by_parents"),
+    [
+        ("5:freezer:/slurm_n1/uid_1000/job_3/step_0\n0::/init.scope\n", False),
+        ("0::/system.slice/slurmstepd.scope/job_3/step_0/user/task_0\n", False),
+        ("5:freezer:/\n4:memory:/slurm/uid_1000/job_3/step_0\n0::/\n", True),
+        ("0::/system.slice/slurmd.service\n", True),
+        ("", True),
+    ],
+)
+def test_how_slurm_tracks_a_step(cgroups: str, *, tracked_by_parents: bool) -> None:
+    """Only a cgroup that Slurm freezes and kills by keeps a step's signals from the ranks."""
+    assert is_tracked_by_parents(cgroups) is tracked_by_parents

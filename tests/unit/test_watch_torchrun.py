@@ -1,0 +1,86 @@
+"""The user's command as each node starts it."""
+
+from pathlib import Path
+
+import pytest
+
+from slurm_resilience.watch.torchrun import (
+    Meeting,
+    ranks_here,
+    with_meeting,
+    without_torchrun,
+)
+
+MEETING = Meeting(nodes=2, node_rank=1, address="10.0.0.1", port=23456, ranks_here=8)
+RENDEZVOUS = ["--node-rank=1", "--master-addr=10.0.0.1", "--master-port=23456"]
+
+
+@pytest.mark.parametrize(
+    ("command", "started"),
+    [
+        (
+            "torchrun train.py --nnodes 7",
+            ["torchrun", *RENDEZVOUS, "--nnodes=2", "--nproc-per-node=8", "train.py", "--nnodes", "7"],
+        ),
+        (
+            "torchrun --nproc_per_node 4 train.py",
+            ["torchrun", *RENDEZVOUS, "--nnodes=2", "--nproc_per_node", "4", "train.py"],
+        ),
+        (
+            "torchrun --nnodes=2:4 --no-python ./train",
+            ["torchrun", *RENDEZVOUS, "--nproc-per-node=8", "--nnodes=2:4", "--no-python", "./train"],
+        ),
+        (
+            "torchrun --rdzv_backend=c10d --rdzv-endpoint n1:29400 --nnodes 2 train.py",
+            ["torchrun", "--nproc-per-node=8", "--rdzv_backend=c10d", "--rdzv-endpoint", "n1:29400",
+             "--nnodes", "2", "train.py"],
+        ),
+        (
+            "torchrun --standalone train.py",
+            ["torchrun", "--nproc-per-node=8", "--standalone", "train.py"],
+        ),
+        (
+            "/opt/venv/bin/python -m torch.distributed.run -m train",
+            ["/opt/venv/bin/python", "-m", "torch.distributed.run", *RENDEZVOUS, "--nnodes=2",
+             "--nproc-per-node=8", "-m", "train"],
+        ),
+        (
+            "apptainer exec image.sif /usr/bin/torchrun train.py",
+            ["apptainer", "exec", "image.sif", "/usr/bin/torchrun", *RENDEZVOUS, "--nnodes=2",
+             "--nproc-per-node=8", "train.py"],
+        ),
+        ("python train.py", ["python", "train.py"]),
+    ],
+)  # fmt: skip
+def test_torchrun_is_told_what_the_user_did_not_say(command: str, started: list[str]) -> None:
+    """Options of the user stay; a rendezvous of their own is left alone; the script's are not ours."""
+    assert with_meeting(command.split(), MEETING) == started
+
+
+def test_a_command_without_torchrun_is_the_one_rank_of_its_node() -> None:
+    """It finds what torch's env:// rendezvous reads; under torchrun that is torchrun's to set."""
+    alone = without_torchrun(["python", "train.py"], MEETING)
+
+    assert (alone["RANK"], alone["WORLD_SIZE"], alone["MASTER_PORT"]) == ("1", "2", "23456")
+    assert without_torchrun(["torchrun", "train.py"], MEETING) == {}
+
+
+@pytest.mark.parametrize(
+    ("environ", "devices", "ranks"),
+    [
+        ({"CUDA_VISIBLE_DEVICES": "0,3"}, 8, 2),
+        ({"CUDA_VISIBLE_DEVICES": ""}, 8, 1),
+        ({"SLURM_GPUS_ON_NODE": "4"}, 8, 4),
+        ({}, 8, 8),
+        ({}, 0, 1),
+    ],
+)
+def test_one_rank_for_each_gpu(
+    environ: dict[str, str], devices: int, ranks: int, tmp_path: Path
+) -> None:
+    """What the step may use counts before what the node has; without GPUs there is one rank."""
+    for number in range(devices):
+        (tmp_path / f"nvidia{number}").touch()
+    (tmp_path / "nvidiactl").touch()
+
+    assert ranks_here(environ, tmp_path) == ranks
