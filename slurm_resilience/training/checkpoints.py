@@ -87,6 +87,8 @@ def _made(path: Path) -> str:
 
 
 def _probe(path: Path, token: str, rank: int) -> None:
+    if not path.is_dir():
+        raise CheckpointError(f"{path} does not exist here; all nodes have to share it")
     probe = _probe_path(path, token, rank)
     try:
         probe.write_bytes(bytes(PROBE_BYTES))

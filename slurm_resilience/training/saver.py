@@ -117,6 +117,7 @@ class Saver:
 
     def _write(self, frozen: Frozen) -> Manifest:
         peers, rank = self._peers, self._peers.rank
+        path = self._directory / directory_name(frozen.step)
         unfinished = peers.first(lambda: self._open(frozen.step))
         try:
             manifest = peers.together(
@@ -127,10 +128,11 @@ class Saver:
             )
         except CheckpointError:
             if rank == 0:
-                self._unsound.add(self._directory / directory_name(frozen.step))
+                self._unsound.add(path)
                 shutil.rmtree(unfinished, ignore_errors=True)
             raise
         if rank == 0:
+            self._unsound.discard(path)
             self._prune()
         return manifest
 

@@ -1,6 +1,7 @@
 """What the ranks of a test do. Each job is a training that a test can check from outside."""
 
 import itertools
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from slurm_resilience.errors import CheckpointError
+from slurm_resilience.errors import CheckpointError, UsageError
 from slurm_resilience.training import Checkpoints, Run
 
 SIZE = 200_000
@@ -111,7 +112,13 @@ def draw(directory: Path, start_seed: int, steps: int) -> list[object]:
         state["best"] = step + 0.5
         run.step(step)
     run.finish()
-    return [state["best"], sampler.next(), random.random(), np.random.rand(), float(torch.rand(1))]  # noqa: NPY002
+    return [
+        state["best"],
+        sampler.next(),
+        random.random(),
+        np.random.rand(),  # noqa: NPY002 - the one that is saved
+        float(torch.rand(1)),
+    ]
 
 
 def restore_only(directory: Path) -> str:
@@ -121,3 +128,31 @@ def restore_only(directory: Path) -> str:
         return f"start {run.restore()}"
     except CheckpointError as error:
         return str(error)
+
+
+def restore_elsewhere(folder: Path, made: bool) -> str:  # noqa: FBT001 - passed between processes
+    """As `restore_only`, in a directory that only this rank has."""
+    own = folder / str(torch.distributed.get_rank())
+    (own / "c").mkdir(parents=True) if made else own.mkdir()
+    os.chdir(own)
+    return restore_only(Path("c"))
+
+
+def unsavable_on_one(directory: Path) -> str:
+    """What `restore` says where rank 1 alone has something that cannot be saved."""
+    value = object() if torch.distributed.get_rank() == 1 else 1
+    try:
+        Run(checkpoints=Checkpoints(directory), state={"x": value}).restore()
+    except CheckpointError as error:
+        return str(error)
+    return "restored"
+
+
+def unconnected(directory: Path) -> str:
+    """What `Run` says to one of two ranks that never met."""
+    os.environ["WORLD_SIZE"] = "2"
+    try:
+        Run(checkpoints=Checkpoints(directory), state={"x": 1})
+    except UsageError as error:
+        return str(error)
+    return "made"

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -17,6 +17,24 @@ Job = Callable[..., object]
 
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["tests.training.ranks", "slurm_resilience.training"])
+
+
+class Place(NamedTuple):
+    """Where a rank stands among its peers."""
+
+    rank: int
+    world_size: int
+    store: Path
+    heartbeats: Path
+
+    def environment(self) -> dict[str, str]:
+        """As torchrun and the agent set it."""
+        return {
+            "RANK": str(self.rank),
+            "LOCAL_RANK": str(self.rank),
+            "WORLD_SIZE": str(self.world_size),
+            DIRECTORY_VARIABLE: str(self.heartbeats),
+        }
 
 
 class Ranks:
@@ -32,18 +50,22 @@ class Ranks:
             answer, mine = _context.Pipe(duplex=False)
             process = _context.Process(
                 target=_rank,
-                args=(mine, rank, world_size, store, folder, job, arguments),
+                args=(mine, Place(rank, world_size, store, folder), job, arguments),
             )
             process.start()
             mine.close()
             self._answers.append(answer)
             self.processes.append(process)
 
-    def results(self, *, within_s: float = 60.0) -> list[Any]:
-        """What each rank returned; None for one that was killed. Fails past *within_s*."""
+    def results(self, *, ranks: int | None = None, within_s: float = 60.0) -> list[Any]:
+        """
+        What each rank, or the first *ranks*, returned; None for one that was killed.
+
+        Fails past *within_s*.
+        """
         deadline = time.monotonic() + within_s
         answers = []
-        for process, answer in zip(self.processes, self._answers, strict=True):
+        for process, answer in list(zip(self.processes, self._answers, strict=True))[:ranks]:
             assert answer.poll(deadline - time.monotonic()), "a rank does not come back"
             try:
                 answers.append(answer.recv())
@@ -80,18 +102,15 @@ def wait_for(condition: Callable[[], object], *, within_s: float = 30.0) -> None
         time.sleep(0.002)
 
 
-def _rank(
-    answer: Connection, rank: int, world_size: int, store: Path, folder: Path, job: Job,
-    arguments: tuple[object, ...],
-) -> None:  # fmt: skip
+def _rank(answer: Connection, place: Place, job: Job, arguments: tuple[object, ...]) -> None:
     torch.set_num_threads(1)
-    os.environ.update(
-        RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world_size),
-        **{DIRECTORY_VARIABLE: str(folder)},
-    )  # fmt: skip
-    if world_size > 1:
+    os.environ.update(place.environment())
+    if place.world_size > 1:
         dist.init_process_group(
-            "gloo", init_method=f"file://{store}", rank=rank, world_size=world_size
+            "gloo",
+            init_method=f"file://{place.store}",
+            rank=place.rank,
+            world_size=place.world_size,
         )
     answer.send(job(*arguments))
     answer.close()

@@ -19,6 +19,11 @@ def saved_step(folder: Path, rank: int) -> int:
         return -1
 
 
+def wait_for_save(folder: Path, rank: int, after: int) -> None:
+    """Until a rank knows a later step than *after* to be saved."""
+    wait_for(lambda: saved_step(folder, rank) > after)
+
+
 def restored(directory: Path) -> tuple[int, float]:
     """The first step to do, and the level of the state."""
     model = Level()
@@ -35,7 +40,7 @@ def test_any_of_fifty_kills_leaves_a_sound_newest_checkpoint(tmp_path: Path) -> 
     known, cut_off = -1, 0
     for _ in range(50):
         with Ranks(save_for_ever, directory, world_size=1, folder=beats):
-            wait_for(lambda before=known: saved_step(beats, 0) > before)
+            wait_for_save(beats, 0, known)
             time.sleep(chance.uniform(0.0, 0.06))  # the moment of the kill, not a wait
         known = saved_step(beats, 0)
         beat_path(beats, 0).unlink()
@@ -56,7 +61,7 @@ def test_kills_among_two_ranks_leave_a_sound_newest_checkpoint(tmp_path: Path) -
     known = -1
     for first in (0, 1, 1, 0, 1, 0):
         with Ranks(save_for_ever, directory, world_size=2, folder=beats) as ranks:
-            wait_for(lambda before=known: saved_step(beats, 1) > before)
+            wait_for_save(beats, 1, known)
             time.sleep(chance.uniform(0.0, 0.06))  # the moment of the kill, not a wait
             ranks.processes[first].kill()
             time.sleep(chance.uniform(0.0, 0.02))

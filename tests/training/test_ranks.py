@@ -1,0 +1,147 @@
+"""Two ranks: the same decision at the same step, and no rank waits for a dead one for ever."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from slurm_resilience.checkpoint_files.listing import found
+from slurm_resilience.errors import UntrustedFileError
+from slurm_resilience.watch.heartbeat import Beat, Stop, beat_path, read_beat, write_stop
+from tests.training import jobs
+from tests.training.ranks import Ranks, on_ranks, wait_for
+
+
+def beat(folder: Path, rank: int) -> Beat | None:
+    """A rank's heartbeat, once there is one."""
+    try:
+        return read_beat(beat_path(folder, rank))
+    except UntrustedFileError:
+        return None
+
+
+def has_reached(folder: Path, step: int) -> bool:
+    """Whether both ranks have done *step*."""
+    beats = [beat(folder, rank) for rank in range(2)]
+    return all(one and one.step >= step for one in beats)
+
+
+def steps_saved(directory: Path) -> list[int]:
+    """Steps of all checkpoints there, the oldest first."""
+    entries = found(directory) if directory.is_dir() else []
+    return sorted(entry.manifest.step for entry in entries if entry.manifest)
+
+
+@pytest.mark.parametrize("told", [0, 1])
+def test_a_stop_word_to_one_rank_stops_all_at_the_same_step(tmp_path: Path, told: int) -> None:
+    """Both leave the loop at one step, and the final checkpoint is of that step."""
+    directory, beats = tmp_path / "c", tmp_path / "beats"
+    with Ranks(jobs.until_told, directory, world_size=2, folder=beats) as ranks:
+        wait_for(lambda: has_reached(beats, 50))
+        write_stop(beat_path(beats, told), Stop.SAVE_AND_STOP)
+        one, other = ranks.results()
+
+    assert one == other
+    assert steps_saved(directory) == [one[0]]
+    ends = [beat(beats, rank) for rank in range(2)]
+    assert [(end.step, end.saved_step) for end in ends if end] == [(one[0], one[0])] * 2
+
+
+def test_a_signal_to_one_rank_stops_all(tmp_path: Path) -> None:
+    """Without an agent a notice may come as a signal, to whichever rank."""
+    directory, beats = tmp_path / "c", tmp_path / "beats"
+    with Ranks(jobs.until_told, directory, world_size=2, folder=beats) as ranks:
+        wait_for(lambda: has_reached(beats, 5))
+        os.kill(ranks.processes[1].pid or 0, signal.SIGUSR2)
+        one, other = ranks.results()
+
+    assert one == other
+    assert steps_saved(directory) == [one[0]]
+
+
+def test_the_clock_saves_on_all_ranks_at_the_same_step(tmp_path: Path) -> None:
+    """Rank 0's clock decides for all; nothing is saved that not all have saved."""
+    directory, beats = tmp_path / "c", tmp_path / "beats"
+    with Ranks(jobs.until_told, directory, 0.002, world_size=2, folder=beats) as ranks:
+        wait_for(lambda: len(steps_saved(directory)) == 3)
+        write_stop(beat_path(beats, 0), Stop.SAVE_AND_STOP)
+        one, other = ranks.results()
+
+    assert one == other
+    assert all(entry.manifest and entry.manifest.world_size == 2 for entry in found(directory))
+
+
+def test_each_rank_gets_its_own_random_numbers_and_sampler_back(tmp_path: Path) -> None:
+    """Sampler, Python, numpy and torch of each rank go on where that rank's stood."""
+    undisturbed = on_ranks(jobs.draw, tmp_path / "c", 1, 5, world_size=2, folder=tmp_path / "b")
+
+    resumed = on_ranks(jobs.draw, tmp_path / "c", 100, 5, world_size=2, folder=tmp_path / "b")
+
+    assert resumed == undisturbed
+    assert resumed[0] != resumed[1]
+
+
+def test_another_number_of_ranks_restores_what_all_share(tmp_path: Path) -> None:
+    """A state of two ranks goes on in one process."""
+    on_ranks(jobs.draw, tmp_path / "c", 1, 5, world_size=2, folder=tmp_path / "b")
+
+    said = on_ranks(jobs.restore_only, tmp_path / "c", world_size=1, folder=tmp_path / "b")
+
+    assert said == ["start 5"]
+
+
+def test_a_rank_that_dies_does_not_hold_the_others(tmp_path: Path) -> None:
+    """The survivor says that its save failed, ends, and leaves sound checkpoints."""
+    directory, beats = tmp_path / "c", tmp_path / "beats"
+    job = jobs.as_long_as_peers_live
+    with Ranks(job, directory, 400, 30.0, world_size=2, folder=beats) as ranks:
+        wait_for(lambda: has_reached(beats, 20))
+        ranks.processes[1].kill()
+        survivor, _ = ranks.results()
+
+    assert "is not saved: lost other ranks" in survivor
+    said = on_ranks(jobs.restore_only, directory, world_size=1, folder=beats)
+    assert said[0].startswith("start ")
+
+
+def test_a_rank_that_is_silent_is_given_up(tmp_path: Path) -> None:
+    """A stopped process holds the others for the time-out, not for ever."""
+    directory, beats = tmp_path / "c", tmp_path / "beats"
+    job = jobs.as_long_as_peers_live
+    with Ranks(job, directory, 400, 0.03, world_size=2, folder=beats) as ranks:
+        wait_for(lambda: has_reached(beats, 20))
+        os.kill(ranks.processes[1].pid or 0, signal.SIGSTOP)
+        survivor = ranks.results(ranks=1)[0]
+
+    assert "is not saved: lost other ranks" in survivor
+
+
+@pytest.mark.parametrize(
+    ("made", "says"),
+    [(True, "not the same directory on every node: rank 1"), (False, "share it")],
+)
+def test_ranks_that_see_different_directories_are_refused(
+    tmp_path: Path, *, made: bool, says: str
+) -> None:
+    """A node-local directory by mistake is said at the start, by all ranks."""
+    said = on_ranks(jobs.restore_elsewhere, tmp_path, made, world_size=2, folder=tmp_path / "b")
+
+    assert said[0] == said[1]
+    assert says in said[0]
+
+
+def test_what_one_rank_cannot_save_is_refused_by_all(tmp_path: Path) -> None:
+    """No rank waits for one that has failed."""
+    said = on_ranks(jobs.unsavable_on_one, tmp_path / "c", world_size=2, folder=tmp_path / "b")
+
+    assert said[0] == said[1]
+    assert "rank 1 on " in said[0]
+    assert "builtins.object" in said[0]
+
+
+def test_ranks_without_a_process_group_are_refused(tmp_path: Path) -> None:
+    """Forgetting init_process_group is said, not turned into two trainings in one directory."""
+    said = on_ranks(jobs.unconnected, tmp_path / "c", world_size=1, folder=tmp_path / "b")
+
+    assert "init_process_group" in said[0]

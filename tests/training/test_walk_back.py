@@ -1,0 +1,220 @@
+"""Damaged, cut, hostile checkpoints: never loaded, never deleted, said."""
+
+import json
+import os
+import pickle
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from slurm_resilience.checkpoint_files import manifest as manifests
+from slurm_resilience.checkpoint_files.digest import digest
+from slurm_resilience.checkpoint_files.listing import directory_name
+from slurm_resilience.errors import CheckpointError
+from slurm_resilience.training import Checkpoints, Run
+from tests.training.jobs import Level
+
+Harm = Callable[[Path], None]
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """Checkpoints of the steps 1, 3 and 5."""
+    model = Level()
+    run = Run(checkpoints=Checkpoints(tmp_path / "c", every_steps=2), state={"model": model})
+    run.restore()
+    for step in range(6):
+        model.rise(step)
+        run.step(step)
+    run.finish()
+    return tmp_path / "c"
+
+
+def restored(directory: Path) -> tuple[int, float]:
+    """The first step to do, and the level of the state."""
+    model = Level()
+    run = Run(checkpoints=Checkpoints(directory), state={"model": model})
+    try:
+        return run.restore(), model.level()
+    finally:
+        run.close()
+
+
+def flip(path: Path, at: int) -> None:
+    """Change one bit."""
+    with path.open("r+b") as file:
+        file.seek(at, os.SEEK_SET if at >= 0 else os.SEEK_END)
+        byte = file.read(1)[0]
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte ^ 1]))
+
+
+def swap(path: Path, data: bytes) -> None:
+    """Put other content into a file and sign it in the manifest, as one who means harm would."""
+    path.write_bytes(data)
+    checkpoint = path.parent
+    manifest = manifests.read(checkpoint)
+    files = {**manifest.files, path.name: digest(path)}
+    signed = msgspec.structs.replace(manifest, files=files)
+    (checkpoint / manifests.NAME).write_bytes(manifests.encoded(signed))
+
+
+def empty(checkpoint: Path) -> None:
+    """Delete all its files."""
+    for path in checkpoint.iterdir():
+        path.unlink()
+
+
+def pipe_instead(path: Path) -> None:
+    """Put a pipe in a file's place, on which a careless reader waits for ever."""
+    path.unlink()
+    os.mkfifo(path)
+
+
+def link_instead(path: Path) -> None:
+    """Move a file elsewhere and link to it."""
+    elsewhere = path.rename(path.parent.parent / "elsewhere")
+    path.symlink_to(elsewhere)
+
+
+HARMS: dict[str, Harm] = {
+    "tensors cut": lambda c: os.truncate(c / "rank-00000.tensors", 100),
+    "tensors longer": lambda c: os.truncate(c / "rank-00000.tensors", 1 << 40),
+    "one bit of a tensor": lambda c: flip(c / "rank-00000.tensors", 123_456),
+    "one bit of the values": lambda c: flip(c / "rank-00000.values", -7),
+    "one bit of the index": lambda c: flip(c / "index.json", 20),
+    "one bit of the manifest": lambda c: flip(c / "manifest.json", 60),
+    "tensors gone": lambda c: (c / "rank-00000.tensors").unlink(),
+    "manifest gone": lambda c: (c / "manifest.json").unlink(),
+    "manifest empty": lambda c: os.truncate(c / "manifest.json", 0),
+    "manifest a pipe": lambda c: pipe_instead(c / "manifest.json"),
+    "values a link": lambda c: link_instead(c / "rank-00000.values"),
+    "everything gone": empty,
+}
+
+
+@pytest.mark.parametrize("harm", HARMS.values(), ids=HARMS)
+def test_restore_walks_back_over_a_damaged_checkpoint(
+    directory: Path, harm: Harm, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The one before is used, the damaged one stays where it is, and the log names it."""
+    newest = directory / directory_name(5)
+    harm(newest)
+
+    start, level = restored(directory)
+
+    assert (start, level) == (4, 3)
+    assert f"skipped {newest}: " in caplog.text
+    assert newest.is_dir()
+
+
+def test_order_goes_by_the_step_in_the_manifest(directory: Path) -> None:
+    """A name that sorts last is not newer for it."""
+    (directory / directory_name(1)).rename(directory / "step-999999999")
+
+    assert restored(directory) == (6, 5)
+
+
+def test_nothing_sound_at_all_is_for_a_person_to_decide(directory: Path) -> None:
+    """Weeks of training are not begun anew because a disk is ill."""
+    for step in (1, 3, 5):
+        flip(directory / directory_name(step) / "rank-00000.tensors", 0)
+
+    with pytest.raises(CheckpointError, match=r"none of the 3 checkpoints .* move them away"):
+        restored(directory)
+
+    assert len(list(directory.glob("step-*"))) == 3
+
+
+def test_a_step_done_again_puts_the_damaged_checkpoint_aside(directory: Path) -> None:
+    """It is neither overwritten nor counted among those to keep."""
+    flip(directory / directory_name(5) / "rank-00000.tensors", 0)
+    model = Level()
+    run = Run(checkpoints=Checkpoints(directory, every_steps=1, keep=1), state={"model": model})
+    for step in range(run.restore(), 6):
+        model.rise(step)
+        run.step(step)
+    run.finish()
+
+    assert sorted(path.name for path in directory.glob("*step-*")) == [
+        "step-000000005", "unsound-step-000000005-1",
+    ]  # fmt: skip
+    assert restored(directory) == (6, 5)
+
+
+class Bomb:
+    """What pickle would run."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (os.abort, ())
+
+
+def index_with(**changes: object) -> Harm:
+    """Lie about the first tensor of the index."""
+
+    def harm(checkpoint: Path) -> None:
+        path = checkpoint / "index.json"
+        index = json.loads(path.read_bytes())
+        index["tensors"]["model/first"].update(changes)
+        swap(path, json.dumps(index).encode())
+
+    return harm
+
+
+def piece(**changes: object) -> list[dict[str, object]]:
+    """A piece of the first tensor, but for *changes*."""
+    whole = {"offsets": [0], "sizes": [200_000], "file": "rank-00000.tensors", "at": 0}
+    return [{**whole, **changes}]
+
+
+HOSTILE: dict[str, Harm] = {
+    "a pickle": lambda c: swap(c / "rank-00000.values", pickle.dumps(Bomb())),
+    "a pickle inside": lambda c: swap(
+        c / "rank-00000.values",
+        msgspec.msgpack.encode({"parts": {"model": pickle.dumps(Bomb())}, "rng": b"\xc0"}),
+    ),
+    "endless depth": lambda c: swap(
+        c / "rank-00000.values",
+        msgspec.msgpack.encode({"parts": {"model": b"\x92\xa4list" * 9000 + b"\xc0"}, "rng": b"\xc0"}),
+    ),
+    "a numpy object": lambda c: swap(
+        c / "rank-00000.values",
+        msgspec.msgpack.encode(
+            {"parts": {"model": msgspec.msgpack.encode(["array", "O", bytes(8), 1])}, "rng": b"\xc0"}
+        ),
+    ),
+    "an absurd size": index_with(sizes=[1 << 50], pieces=piece(sizes=[1 << 50])),
+    "an absurd whole": index_with(sizes=[1 << 50]),
+    "beyond the file": index_with(pieces=piece(at=1 << 40)),
+    "another file": index_with(pieces=piece(file="../../etc/passwd")),
+    "an attribute": index_with(dtype="load"),
+    "index no JSON": lambda c: swap(c / "index.json", b"\x80\x04."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("harm", HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_checkpoint_is_refused(directory: Path, harm: Harm) -> None:
+    """Nothing in it is run, believed or allocated, even where every digest is right."""
+    harm(directory / directory_name(5))
+
+    with pytest.raises(CheckpointError) as refused:
+        restored(directory)
+
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["../evil", "/etc/passwd", "index.json/..", "rank-0.tensors", ""]
+)
+def test_a_manifest_that_names_other_files_is_refused(directory: Path, name: str) -> None:
+    """A path that leads elsewhere is no file of a checkpoint."""
+    newest = directory / directory_name(5)
+    manifest = manifests.read(newest)
+    files = {**manifest.files, name: manifests.File(size_bytes=0, crc32=zlib.crc32(b""))}
+    lying = manifests.encoded(msgspec.structs.replace(manifest, files=files))
+
+    with pytest.raises(CheckpointError, match="no file of a checkpoint"):
+        manifests.parsed(lying)
