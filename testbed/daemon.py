@@ -225,12 +225,12 @@ class Service:
 
     def wake(self) -> None:
         signals = {*self.waker.recv(64)}
-        self.stopping = bool(signals & STOPS)
+        self.stopping |= bool(signals & STOPS)
         if signal.SIGCHLD in signals:
             self.owner.notice_deaths()
 
     def untethered(self) -> None:
-        self.stopping = not os.read(0, 64)
+        self.stopping |= not os.read(0, 64)
 
 
 def main() -> int:
