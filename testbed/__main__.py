@@ -50,7 +50,7 @@ def up(arguments: argparse.Namespace) -> int:
         instance=arguments.instance,
         proctrack=arguments.proctrack,
         hooks=not arguments.no_hooks,
-        config=arguments.config.read_text() if arguments.config else "",
+        config=_text(arguments.config) if arguments.config else "",
         detached=not arguments.foreground,
     )
     print(
@@ -113,6 +113,13 @@ def inject(arguments: argparse.Namespace) -> int:
         raise TestbedError(f"no node {arguments.node!r}; there are {', '.join(machines)}")
     faults.inject(machines[arguments.node], arguments.fault, arguments.words)
     return 0
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TestbedError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
 
 
 def _instances() -> list[int]:

@@ -129,9 +129,11 @@ class Cluster(Inside):
 
     def _has_no_jobs(self) -> bool:
         """Whether the queue is empty; cancels what is in it, and does not wait for KillWait."""
-        queue = self.run(["squeue", "-h", "-o", "%A"], user="root", check=False).stdout.split()
+        # Slurm refuses to cancel a requeued array task by its plain number: take 6_2, not 8.
+        show = ["squeue", "--array", "--noheader", "--format=%i"]
+        queue = self.run(show, user="root", check=False).stdout.split()
         if queue:
-            self.run(["scancel", *dict.fromkeys(queue)], user="root", check=False)
+            self.run(["scancel", *queue], user="root", check=False)
             for node in self.nodes.values():
                 node.end_strays()
         return not queue
