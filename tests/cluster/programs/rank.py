@@ -5,6 +5,8 @@ Ranks wait for each other at each step by the shared file system, as a collectiv
 wait. A step is a line of output; the stop word ends the rank after a "checkpoint".
 """
 
+# ruff: noqa: T201 - a job's output is what its owner sees
+
 import argparse
 import faulthandler
 import os
@@ -23,21 +25,18 @@ from slurm_resilience.watch.heartbeat import (
 )
 
 RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+LOCAL_RANK = int(os.environ["LOCAL_RANK"])
 
 
-def meet(folder: Path, step: int) -> None:
-    """Come back when every rank has come to *step*."""
-    (folder / f"{RANK}.step").write_text(str(step))
-    while any(reached(folder / f"{other}.step") < step for other in range(WORLD)):
+def meet(folder: Path, step: int, *, stop: bool) -> bool:
+    """Come back when every rank has come to *step*: whether any of them is told to stop."""
+    told = [folder / f"{step}-{rank}" for rank in range(WORLD)]
+    fresh = folder / f".{step}-{RANK}"
+    fresh.write_text("stop" if stop else "go on")
+    fresh.rename(told[RANK])
+    while not all(path.exists() for path in told):
         time.sleep(0.01)
-
-
-def reached(path: Path) -> int:
-    """The step that a rank has come to."""
-    try:
-        return int(path.read_text() or -1)
-    except FileNotFoundError:
-        return -1
+    return any(path.read_text() == "stop" for path in told)
 
 
 def main() -> None:
@@ -53,7 +52,7 @@ def main() -> None:
     folder.mkdir(exist_ok=True)
     saved = Path(f"saved-{os.environ['SLURM_JOB_ID']}")
     heartbeats = Path(os.environ[DIRECTORY_VARIABLE])
-    heartbeat = Heartbeat(heartbeats, rank=RANK, local_rank=0)
+    heartbeat = Heartbeat(heartbeats, rank=RANK, local_rank=LOCAL_RANK)
     with stack_path(heartbeats, RANK).open("wb") as stacks:
         faulthandler.register(STACK_SIGNAL, file=stacks, all_threads=True)
         for _ in range(arguments.children):
@@ -65,11 +64,11 @@ def main() -> None:
             time.sleep(arguments.step_s)
             if step == arguments.raise_at and RANK == WORLD - 1:
                 raise ValueError(f"no step {step}")
-            meet(folder, step)
+            stop = meet(folder, step, stop=heartbeat.stop is Stop.SAVE_AND_STOP)
             heartbeat.beat(step, Phase.STEP, saved_step=first - 1, now=time.monotonic())
             if RANK == 0:
                 print("step", step, flush=True)
-            if heartbeat.stop is Stop.SAVE_AND_STOP:
+            if stop:
                 heartbeat.beat(step, Phase.SAVE, saved_step=first - 1, now=time.monotonic())
                 saved.write_text(str(step))
                 heartbeat.beat(step, Phase.STEP, saved_step=step, now=time.monotonic())
