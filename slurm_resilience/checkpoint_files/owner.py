@@ -25,6 +25,8 @@ NAME = "owner.json"
 LOCK = "owner.lock"
 WAIT_S = 10.0
 """For the lock of a process that has just ended: its children may hold it a little longer."""
+FOLLOWER_WAIT_S = 1.0
+"""For the lock of an earlier attempt, which may never come free."""
 NO_LOCKS_HERE = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP}
 
 
@@ -82,6 +84,8 @@ class Claim:
         self._lock.close()
 
     def _take(self, wait_s: float) -> None:
+        if self.me.follows(_read(self._directory)):
+            wait_s = min(wait_s, FOLLOWER_WAIT_S)
         try:
             self._lock.enter_context(held(self._directory / LOCK, wait_s=wait_s))
         except LockBusyError as error:

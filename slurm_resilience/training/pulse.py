@@ -39,8 +39,8 @@ class Pulse:
         if directory is None:
             return
         try:
-            self._heartbeat = Heartbeat(directory, rank=rank, local_rank=local_rank)
             self._stacks = stack_path(directory, rank).open("wb")
+            self._heartbeat = Heartbeat(directory, rank=rank, local_rank=local_rank)
         except OSError as error:
             log.warning("no heartbeat: %s: %s", error.filename, error.strerror)
             return

@@ -66,6 +66,8 @@ class Run:
         Raises `CheckpointError` where the directory cannot be used, where another job writes
         there, where none of its checkpoints is sound, or where the state does not fit.
         """
+        if self._saver:
+            raise UsageError("Run: restore() was called before; make a new Run to begin again")
         self._beat(Phase.LOAD)
         claim = claimed(self._directory, self._peers)
         try:

@@ -103,11 +103,8 @@ class Saver:
     def failed(self, step: int, error: BaseException) -> None:
         """Take note that *step* is not saved, and say so."""
         self.problem = CheckpointError(f"step {step} is not saved: {error}")
-        log.error(
-            "%s; training goes on",
-            self.problem,
-            exc_info=not isinstance(error, CheckpointError),
-        )
+        unexpected = None if isinstance(error, CheckpointError) else error
+        log.error("%s; training goes on", self.problem, exc_info=unexpected)
 
     def close(self) -> None:
         """Take no more. A save in progress goes on; the directory is ours until it has ended."""
