@@ -19,6 +19,7 @@ WAITING = (
     "torch/autograd/graph.py",
     "torch/cuda/streams.py",
     "torch/cuda/__init__.py",
+    "slurm_resilience/training/agreement.py",
 )
 """Where a rank waits for its peers, seen from Python."""
 
