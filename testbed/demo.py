@@ -8,6 +8,7 @@ GPU would say, and SIGSTOP freezes a rank.
 
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -64,7 +65,10 @@ def main() -> int:
 @contextmanager
 def controller(cluster: Cluster) -> Iterator[None]:
     """The requeue controller, as a site would run it beside slurmctld."""
-    process = cluster.popen(["slurm-resilience", "controller"], user="root")
+    said = cluster.home("alice") / "controller.log"
+    process = cluster.popen(
+        ["sh", "-c", f"exec slurm-resilience controller 2>{said}"], user="root"
+    )
     try:
         yield
     finally:
@@ -93,7 +97,9 @@ def play(cluster: Cluster, story: Story, keep: Path) -> int:
 
     cluster.wait_for(lambda: "DRAIN" in cluster.node_state("n4"), timeout_s=30)
     story.tell("the prolog on n4 refuses the job and drains the node:")
-    story.show(cluster.run(["sinfo", "-R", "--noheader", "--format=%N %E"], user="alice").stdout)
+    story.show(
+        cluster.run(["sinfo", "-R", "--noheader", "--format=%N %E"], user="alice").stdout
+    )
 
     cluster.wait_for(lambda: step_of(output) >= 0, timeout_s=90)
     story.tell(f"the same job runs on {cluster.job(job)['NodeList']}, by itself")
@@ -116,14 +122,20 @@ def play(cluster: Cluster, story: Story, keep: Path) -> int:
     story.tell("the stall is found, with the node that the evidence names:")
     story.show(incident.reason)
     cluster.wait_for(lambda: int(cluster.job(job)["Restarts"]) > attempt, timeout_s=30)
-    story.tell("job put back in the queue without n2")
+    story.tell("the controller puts the job back in the queue, without n2:")
     again = f"attempt {attempt + 1}"
     cluster.wait_for(lambda: again in output.read_text(), timeout_s=60)
     restarted = time.time()
+    said = (home / "controller.log").read_text().splitlines()
+    story.show(
+        "\n".join(line for line in said if f"attempt {attempt}" in line or again in line)
+    )
     story.tell(f"next attempt on {cluster.job(job)['NodeList']}")
     cluster.wait_for(lambda: "DRAIN" in cluster.node_state("n2"), timeout_s=30)
     story.tell("n2's own checks agree, and drain it:")
-    story.show(cluster.run(["sinfo", "-R", "--noheader", "--format=%N %E"], user="alice").stdout)
+    story.show(
+        cluster.run(["sinfo", "-R", "--noheader", "--format=%N %E"], user="alice").stdout
+    )
 
     cluster.wait_for(lambda: cluster.job(job)["JobState"] == "COMPLETED", timeout_s=120)
     ended = time.time()
@@ -136,11 +148,12 @@ def play(cluster: Cluster, story: Story, keep: Path) -> int:
     )  # fmt: skip
     cluster.wait_for(lambda: cluster.job(undisturbed)["JobState"] == "COMPLETED", timeout_s=120)
     story.tell("the bill:")
-    lost = (incident.last_step or 0) - (incident.saved_step or 0)
+    resumed = re.search(r"resuming from step (\d+)", output.read_text())
+    lost = (incident.last_step or 0) + 1 - int(resumed.group(1) if resumed else 0)
     bill = {
         "detection": f"{incident.detected_at - frozen:.1f} s (stall limit {STALL_S} s)",
         "requeue": f"{restarted - incident.detected_at:.1f} s to the next attempt's first line",
-        "lost steps": f"{lost} (saved every {EVERY_STEPS})",
+        "lost steps": f"{max(lost, 0)} (saved every {EVERY_STEPS})",
         "total": f"{ended - frozen:.1f} s from the fault to the finished run",
         "files": f"{keep}: training.out, slurm-resilience/*/attempt-*/{{incident.json,stacks}}",
     }
@@ -162,7 +175,9 @@ def step_of(output: Path) -> int:
     if not output.exists():
         return -1
     words = [line.split() for line in output.read_text().splitlines()]
-    steps = [int(line[1].partition("/")[0]) for line in words if len(line) > 1 and line[0] == "step"]
+    steps = [
+        int(line[1].partition("/")[0]) for line in words if len(line) > 1 and line[0] == "step"
+    ]
     return steps[-1] if steps else -1
 
 
