@@ -12,7 +12,7 @@ import msgspec
 from slurm_resilience.incident import Incident
 from slurm_resilience.requeue.facts import JobFacts
 from slurm_resilience.requeue.mark import marked
-from slurm_resilience.requeue.rules import budget_spent, exclusion, suspects
+from slurm_resilience.requeue.rules import budget_spent, exclusion, left_to_slurm, suspects
 from slurm_resilience.requeue.settings import RequeueSettings
 from slurm_resilience.slurm.values import Node
 
@@ -100,7 +100,7 @@ def decide(
 ) -> Decision:
     """The next step for one job that takes part; *now* in Unix seconds."""
     if facts.job.is_running:
-        return _while_running(facts, settings)
+        return _while_running(facts, nodes, settings, now)
     if facts.job.is_pending:
         return _while_pending(facts, nodes, settings, now)
     if marked(facts.job.comment) == facts.job.restarts - 1:
@@ -108,7 +108,9 @@ def decide(
     return Leave(f"is {facts.job.state}")
 
 
-def _while_running(facts: JobFacts, settings: RequeueSettings) -> Decision:
+def _while_running(
+    facts: JobFacts, nodes: tuple[Node, ...], settings: RequeueSettings, now: float
+) -> Decision:
     job, mark = facts.job, marked(facts.job.comment)
     if mark not in {None, job.restarts}:
         return Unmark(f"attempt {job.restarts} runs")
@@ -118,7 +120,12 @@ def _while_running(facts: JobFacts, settings: RequeueSettings) -> Decision:
     if incident is None or _is_stale(incident, job.started_at):
         because = facts.untrusted or "no incident"
         return Leave(because) if mark is None else Unmark(because)
-    return _answer(facts, incident, settings)
+    answer = _answer(facts, incident, settings)
+    if isinstance(answer, RequeueHold) and (
+        because := left_to_slurm(facts, incident, nodes, settings, now)
+    ):
+        return Leave(because)
+    return answer
 
 
 def _answer(facts: JobFacts, incident: Incident, settings: RequeueSettings) -> Decision:
@@ -163,6 +170,9 @@ def _while_pending(
     wanted = _wanted(facts, nodes, settings, now)
     if not wanted.is_set_for(facts):
         return wanted
+    settled_at = (now if facts.pending_since is None else facts.pending_since) + SETTLED_S
+    if now < settled_at:
+        return Wait("its nodes have only just ended the last attempt", settled_at - now)
     return Release(wanted.left_out) if facts.job.held else _start(facts, settings, now)
 
 
@@ -189,9 +199,6 @@ def _start(facts: JobFacts, settings: RequeueSettings, now: float) -> Decision:
             return Leave(
                 f"started early {facts.early_starts} times already; Slurm's delay stays"
             )
-        settled_at = (now if facts.pending_since is None else facts.pending_since) + SETTLED_S
-        if now < settled_at:
-            return Wait("its nodes have only just ended the last attempt", settled_at - now)
         return StartNow()
     if not is_marked:
         return Leave("waits for its turn")

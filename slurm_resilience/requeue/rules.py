@@ -12,6 +12,9 @@ from slurm_resilience.slurm.values import Job, Node
 SET_UP_ATTEMPTS = 2
 """A job that fails before its first step is tried once more: the second time it is no accident."""
 
+SILENT = "agent-silent"
+"""The cause of an incident where a node said nothing any more."""
+
 _NOT_SET_UP = frozenset({"network", "power", "hardware", "preemption"})
 _NOT_FUTILE = frozenset({"preemption", "requeued"})
 
@@ -74,6 +77,33 @@ def suspects(facts: JobFacts, attempt: int, nodes: Sequence[Node]) -> tuple[str,
     return tuple(
         dict.fromkeys([*accused, *(node for node in facts.last_nodes if node in lost)])
     )
+
+
+def left_to_slurm(
+    facts: JobFacts,
+    incident: Incident,
+    nodes: Sequence[Node],
+    settings: RequeueSettings,
+    now: float,
+) -> str:
+    """
+    Why a running job is left to Slurm, which requeues it when a node is down; empty where it is not.
+
+    Requeued before that, it cannot complete until Slurm declares the node down, and Slurm 22.05
+    then forgets to clean up: the next attempt's steps fail ("Invalid generic resource").
+    """
+    waited_s = now - incident.detected_at
+    gone = [node.name for node in nodes if node.name in facts.job.nodes and is_lost(node)]
+    if gone and waited_s < settings.node_down_s:
+        return f"{','.join(gone)} does not answer Slurm, which requeues the job itself"
+    if incident.cause == SILENT and waited_s < settings.silent_node_s:
+        return f"{incident.reason}; Slurm has {settings.silent_node_s:g} s to notice it too"
+    return ""
+
+
+def is_lost(node: Node) -> bool:
+    """Whether Slurm gets no answer from *node*."""
+    return node.state == "DOWN" or "NOT_RESPONDING" in node.flags
 
 
 def is_accusing(incident: Incident) -> bool:

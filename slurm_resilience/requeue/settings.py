@@ -24,5 +24,10 @@ class RequeueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How often that delay is lifted for one job within `early_starts_window_s` where no incident
     asked for it: a job whose prolog fails everywhere must not drain a cluster in seconds."""
     early_starts_window_s: Seconds = 600.0
+    silent_node_s: Seconds = 20.0
+    """How long Slurm is left to notice that a node is gone which an incident calls silent."""
+    node_down_s: Seconds = 600.0
+    """How long Slurm is left to requeue a job itself whose node does not answer it (SlurmdTimeout and
+    more): it can clean up the job no sooner, whoever requeues it."""
     read_timeout_s: Seconds = 2.0
     """For the files of one user's jobs; a file system that hangs holds up nobody else's."""

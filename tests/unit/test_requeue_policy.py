@@ -120,6 +120,32 @@ def test_a_job_in_its_grace_before_preemption_is_slurms() -> None:
     assert decided(replace(RUNNING, preempted_at=NOW - 500), incident()) == Mark(0)
 
 
+def test_a_job_whose_node_does_not_answer_slurm_is_left_to_it() -> None:
+    """Slurm could not clean it up sooner; marked, so that its supervisor knows of us."""
+    marked_job = replace(RUNNING, comment=MARKED)
+    gone = tuple(
+        replace(node, flags=frozenset({"NOT_RESPONDING"})) if node.name == "n1" else node
+        for node in NODES
+    )
+    long_ago = replace(marked_job, started_at=NOW - 5000)
+
+    assert decided(RUNNING, incident(), nodes=gone) == Mark(0)
+    assert isinstance(decided(marked_job, incident(), nodes=gone), Leave)
+    assert isinstance(
+        decided(long_ago, incident(detected_at=NOW - 601), nodes=gone), RequeueHold
+    )
+
+
+def test_slurm_has_some_time_to_notice_that_a_node_is_silent() -> None:
+    """It is usually gone for Slurm too."""
+    marked_job = replace(RUNNING, comment=MARKED)
+
+    silent = {"cause": "agent-silent"}
+    assert isinstance(decided(marked_job, incident(**silent)), Leave)  # type: ignore[arg-type]
+    later = incident(detected_at=NOW - 21, cause="agent-silent")
+    assert isinstance(decided(marked_job, later), RequeueHold)
+
+
 def test_a_job_held_while_it_ran_stays_held() -> None:
     """A hold that a person put on a running job is meant for its next attempt."""
     decision = decided(replace(RUNNING, held=True, reason="JobHeldUser"), incident())
@@ -220,6 +246,8 @@ def test_a_job_is_not_started_in_the_second_in_which_it_was_ended() -> None:
     assert isinstance(decided(job, incident(), pending_since=None), Wait)
     assert isinstance(decided(job, incident(), pending_since=NOW - 0.9), Wait)
     assert decided(job, incident(), pending_since=NOW - 1.2) == StartNow()
+    held = replace(job, held=True, reason="JobHeldUser")
+    assert isinstance(decided(held, incident(), pending_since=NOW - 0.9), Wait)
 
 
 def test_a_persons_hold_is_never_released() -> None:
