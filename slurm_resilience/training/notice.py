@@ -1,34 +1,38 @@
-"""A notice by signal, for a process that runs without an agent: SIGTERM or SIGUSR2."""
+"""A notice by signal."""
 
 import logging
 import os
 import signal
 import threading
+from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
 log = logging.getLogger(__name__)
 
-SIGNALS = (signal.SIGTERM, signal.SIGUSR2)
+WITHOUT_AGENT = (signal.SIGTERM, signal.SIGUSR2)
+WITH_AGENT = (signal.SIGUSR2,)
+"""The agent tells of a preemption's SIGTERM by the stop word. What else sends SIGTERM is torchrun
+that ends the ranks beside a dead one: then nothing is left to save, and lingering costs time."""
 
 
 class Notice:
     """
-    Truthy once one of the signals has come. The handler does nothing else; it then calls the one
+    Truthy once one of *signals* has come. The handler does nothing else; it then calls the one
     that was there before, where there was one.
 
     A forked child (a data loader's worker) inherits the handler, but not its meaning: the child
     takes the signal as it would have without us.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, signals: Sequence[signal.Signals]) -> None:
         self._pid = os.getpid()
         self._come = False
         self._before: dict[int, Any] = {}
         if threading.current_thread() is not threading.main_thread():
-            log.warning("not in the main thread: SIGTERM and SIGUSR2 are not taken as a notice")
+            log.warning("not in the main thread: signals are not taken as a notice")
             return
-        for signum in SIGNALS:
+        for signum in signals:
             self._before[signum] = signal.signal(signum, self._take)
 
     def __bool__(self) -> bool:

@@ -56,6 +56,11 @@ class Pulse:
             self._heartbeat.beat(step, phase, saved_step=saved_step, now=time.monotonic())
 
     @property
+    def is_seen(self) -> bool:
+        """Whether there is an agent to see it."""
+        return self._heartbeat is not None
+
+    @property
     def told_to_stop(self) -> bool:
         """Whether the agent asks to save and stop."""
         return self._heartbeat is not None and self._heartbeat.stop is Stop.SAVE_AND_STOP

@@ -12,7 +12,7 @@ from slurm_resilience.checkpoint_files.owner import Claim
 from slurm_resilience.errors import CheckpointError, ResilienceError, UsageError
 from slurm_resilience.training.agreement import Agreement, Word
 from slurm_resilience.training.checkpoints import Checkpoints, claimed
-from slurm_resilience.training.notice import Notice
+from slurm_resilience.training.notice import WITH_AGENT, WITHOUT_AGENT, Notice
 from slurm_resilience.training.peers import Peers
 from slurm_resilience.training.pulse import Pulse
 from slurm_resilience.training.restoring import choose, put_back
@@ -52,8 +52,8 @@ class Run:
         self._pid = os.getpid()
         self._peers = Peers(timeout_s=timeout_minutes * 60)
         self._agreement = None if self._peers.alone else Agreement(self._peers)
-        self._notice = Notice()
         self._pulse = _pulse(self._peers.rank)
+        self._notice = Notice(WITH_AGENT if self._pulse.is_seen else WITHOUT_AGENT)
         self._saver: Saver | None = None
         self._last = self._last_save = -1
         self._last_save_at = time.monotonic()

@@ -34,7 +34,8 @@ class Frozen(NamedTuple):
     step: int
     since: float
     """CLOCK_MONOTONIC seconds at which the save began."""
-    block: memoryview
+    block: memoryview | Failure
+    """The tensors; or why there was no room for them."""
     pieces: list[tuple[str, Piece]]
     values: Values
 
@@ -76,7 +77,7 @@ class Saver:
         pieces = self._planning.pieces(taken if isinstance(taken, Failure) else taken.tensors)
         if isinstance(taken, Failure):
             raise CheckpointError(taken.text)
-        block = self._staging.fill([tensor for _, tensor in pieces])
+        block = self._peers.tried(lambda: self._staging.fill([tensor for _, tensor in pieces]))
         written = placed([item for item, _ in pieces], self._staging.places, self._peers.rank)
         frozen = Frozen(step, since, block, written, taken.values)
         self._pending = (step, self._writer.submit(self._write, frozen))
@@ -118,9 +119,7 @@ class Saver:
         unfinished = peers.first(lambda: self._open(frozen.step))
         try:
             manifest = peers.together(
-                lambda: write_part(
-                    unfinished, rank, frozen.block, frozen.values, frozen.pieces
-                ),
+                lambda: _write_part(unfinished, rank, frozen),
                 lambda parts: self._seal(unfinished, frozen, parts),
             )
         except CheckpointError:
@@ -158,3 +157,9 @@ class Saver:
                 keep.remove(path)
         except (OSError, CheckpointError) as error:
             log.warning("an old checkpoint cannot be removed: %s", error)
+
+
+def _write_part(unfinished: Path, rank: int, frozen: Frozen) -> Part:
+    if isinstance(frozen.block, Failure):
+        raise CheckpointError(f"no host memory to copy to: {frozen.block.text}")
+    return write_part(unfinished, rank, frozen.block, frozen.values, frozen.pieces)

@@ -44,14 +44,14 @@ def trained(directory: Path, *, until: int, every_steps: int = 10, keep: int = 3
 
 
 @contextmanager
-def files_limited_to(size_bytes: int) -> Iterator[None]:
-    """No file of this process can grow beyond *size_bytes*."""
-    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
+def limited(limit: int, value: int) -> Iterator[None]:
+    """This process with a resource limit, for the length of the block."""
+    soft, hard = resource.getrlimit(limit)
+    resource.setrlimit(limit, (value, hard))
     try:
         yield
     finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+        resource.setrlimit(limit, (soft, hard))
 
 
 def test_a_resumed_run_equals_an_undisturbed_one_bit_for_bit(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_a_save_that_fails_does_not_end_the_training(
     )
     run.restore()
     run.step(0)
-    with files_limited_to(100_000):
+    with limited(resource.RLIMIT_FSIZE, 100_000):
         run.step(1)
         run.step(2)
     during = caplog.text
@@ -200,13 +200,33 @@ def test_a_save_that_fails_does_not_end_the_training(
     assert not list((tmp_path / "c").glob(".saving-*"))
 
 
+def test_a_save_that_finds_no_host_memory_does_not_end_the_training(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is said; the next one, with room, counts."""
+    state = {"x": torch.zeros(1 << 26)}
+    run = Run(checkpoints=Checkpoints(tmp_path / "c", every_steps=1), state=state)
+    run.restore()
+    in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    with limited(resource.RLIMIT_AS, in_use + (1 << 27)):
+        run.step(0)
+    run.step(1)
+    run.finish()
+
+    assert "step 0 is not saved: no host memory to copy to: Cannot allocate" in caplog.text
+    assert steps_saved(tmp_path / "c") == [1]
+
+
 def test_finish_raises_where_the_last_save_failed(tmp_path: Path) -> None:
     """A training that ends with nothing saved does not look like one that went well."""
     run = Run(checkpoints=Checkpoints(tmp_path / "c"), state={"model": Level()})
     run.restore()
     run.step(0)
 
-    with files_limited_to(100_000), pytest.raises(CheckpointError, match="step 0 is not saved"):
+    with (
+        limited(resource.RLIMIT_FSIZE, 100_000),
+        pytest.raises(CheckpointError, match="step 0 is not saved"),
+    ):
         run.finish()
 
 
