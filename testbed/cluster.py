@@ -33,7 +33,10 @@ class Cluster(Inside):
         super().__init__(spec)
         self.nodes = {name: Node(self, name) for name in spec.node_names}
         self.controller = Node(self, CONTROLLER)
-        """`ctl`: slurmctld's machine and the users' login node."""
+        """
+        `ctl`: slurmctld's machine and the users' login node. slurmctld saves its state every 5 s:
+        what is younger is lost with its power.
+        """
         self._owner = owner
 
     @classmethod
