@@ -60,9 +60,13 @@ def _overlays(here: HostLayout) -> Path:
         shutil.copystat(point, upper)
         target = root / point.lstrip("/")
         target.mkdir(exist_ok=True)
-        mount(
-            "overlay", target, "overlay", 0, f"lowerdir={point},upperdir={upper},workdir={work}"
-        )
+        options = f"lowerdir={point},upperdir={upper},workdir={work}"
+        try:
+            mount("overlay", target, "overlay", 0, options)
+        except OSError:
+            if point == "/":
+                raise
+            bind(Path(point), target, read_only=True)  # not every file system can be below one
     return root
 
 
