@@ -34,13 +34,21 @@ def found(directory: Path) -> list[Found]:
     Raises `CheckpointError` where the directory cannot be read.
     """
     if (directory / manifests.NAME).is_file():
-        return [_look(directory)]
+        return [look(directory)]
     try:
         names = sorted(path.name for path in directory.iterdir() if path.match(PATTERN))
     except OSError as error:
         raise CheckpointError(f"{directory}: {error.strerror}") from error
-    entries = [_look(directory / name) for name in reversed(names)]
+    entries = [look(directory / name) for name in reversed(names)]
     return sorted(entries, key=step_of, reverse=True)
+
+
+def look(path: Path) -> Found:
+    """The directory *path* as a checkpoint."""
+    try:
+        return Found(path, manifests.read(path))
+    except CheckpointError as error:
+        return Found(path, None, str(error))
 
 
 def step_of(entry: Found) -> int:
@@ -76,10 +84,3 @@ def _problem(path: Path, wanted: File, *, read: bool) -> str:
     except CheckpointError as error:
         return str(error)
     return ""
-
-
-def _look(path: Path) -> Found:
-    try:
-        return Found(path, manifests.read(path))
-    except CheckpointError as error:
-        return Found(path, None, str(error))

@@ -8,10 +8,13 @@ What a training script imports.
         if run.step(step):                      # heartbeat; saves when due; True: stop now
             break
     run.finish()
+
+`load` reads one part of a checkpoint elsewhere: to evaluate, to export.
 """
 
 from slurm_resilience.training.checkpoints import Checkpoints
+from slurm_resilience.training.restoring import load
 from slurm_resilience.training.run import Run
 from slurm_resilience.watch.heartbeat import Phase
 
-__all__ = ["Checkpoints", "Phase", "Run"]
+__all__ = ["Checkpoints", "Phase", "Run", "load"]

@@ -1,13 +1,14 @@
 """Back to the newest checkpoint that every rank finds sound."""
 
 import logging
+import os
 from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
-from slurm_resilience.checkpoint_files.listing import Found, found, problems
+from slurm_resilience.checkpoint_files.listing import Found, found, look, problems
 from slurm_resilience.errors import CheckpointError
 from slurm_resilience.training import rng
 from slurm_resilience.training.peers import Peers
@@ -82,6 +83,23 @@ def put_back(state: State, entry: Found, peers: Peers) -> None:
         _put_back_part(state, name, values, reader)
     if same_world:
         rng.restore(_filled(values.rng, reader, {}))
+
+
+def load(checkpoint: str | os.PathLike[str], part: str) -> Any:  # noqa: ANN401 - as it was saved
+    """
+    One part of a checkpoint, outside any run: `model.load_state_dict(load(path, "model"))`.
+
+    Tensors are whole and in host memory, however many ranks wrote them. What belongs to a rank
+    is rank 0's. Raises `CheckpointError` where the checkpoint is not sound or lacks the part.
+    """
+    entry = look(Path(checkpoint))
+    if entry.manifest is None or (why := next(problems(entry), "")):
+        raise CheckpointError(f"{entry.path}: {entry.problem or why}")
+    reader = Reader(entry.path, entry.manifest)
+    parts = reader.values(0).parts
+    if part not in parts:
+        raise CheckpointError(f"{entry.path} holds no {part!r}, but {', '.join(sorted(parts))}")
+    return _filled(parts[part], reader, {})
 
 
 def _verified(entry: Found, peers: Peers) -> str:

@@ -23,7 +23,7 @@ FULL = f"""{SCRIPT}
 run.restore()
 run.step(0)
 run.step(1)
-while not (mount / "c" / "step-000000001").is_dir():
+while [path.name for path in (mount / "c").glob("*step*")] != ["step-000000001"]:
     pass
 filler = mount / "filler"
 filler.write_bytes(bytes(2 << 20))

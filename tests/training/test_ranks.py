@@ -5,9 +5,11 @@ import signal
 from pathlib import Path
 
 import pytest
+import torch
 
-from slurm_resilience.checkpoint_files.listing import found
-from slurm_resilience.errors import UntrustedFileError
+from slurm_resilience.checkpoint_files.listing import directory_name, found
+from slurm_resilience.errors import CheckpointError, UntrustedFileError
+from slurm_resilience.training import load
 from slurm_resilience.watch.heartbeat import Beat, Stop, beat_path, read_beat, write_stop
 from tests.training import jobs
 from tests.training.ranks import Ranks, on_ranks, wait_for
@@ -89,6 +91,22 @@ def test_another_number_of_ranks_restores_what_all_share(tmp_path: Path) -> None
     said = on_ranks(jobs.restore_only, tmp_path / "c", world_size=1, folder=tmp_path / "b")
 
     assert said == ["start 5"]
+
+
+def test_a_part_can_be_loaded_elsewhere(tmp_path: Path) -> None:
+    """To evaluate or export: whole tensors, although two ranks wrote them."""
+    directory = tmp_path / "c"
+    on_ranks(jobs.draw, directory, 1, 5, world_size=2, folder=tmp_path / "b")
+    checkpoint = directory / directory_name(4)
+
+    weights = load(checkpoint, "model")
+
+    assert torch.equal(weights["first"], torch.full((jobs.SIZE,), -1.0))
+    with pytest.raises(CheckpointError, match="holds no 'ema', but best, model, sampler"):
+        load(checkpoint, "ema")
+    (checkpoint / "rank-00001.tensors").unlink()
+    with pytest.raises(CheckpointError, match=r"rank-00001\.tensors"):
+        load(checkpoint, "model")
 
 
 def test_a_rank_that_dies_does_not_hold_the_others(tmp_path: Path) -> None:
