@@ -93,10 +93,11 @@ class Training:
 @pytest.fixture
 def folder(cluster: Cluster, request: pytest.FixtureRequest) -> Path:
     """A folder of alice's with the template and the example in it, as the README has it."""
-    path = cluster.home("alice") / request.node.name
+    name: str = request.node.name
+    path = cluster.home("alice") / name
     path.mkdir()
-    for name in ("sbatch_templates/torchrun_multi_node.sbatch", "examples/train.py"):
-        shutil.copy(SHARE / name, path)
+    for shipped in ("sbatch_templates/torchrun_multi_node.sbatch", "examples/train.py"):
+        shutil.copy(SHARE / shipped, path)
     (path / "config.yaml").write_text(CONFIG)
     for entry in (path, *path.iterdir()):
         shutil.chown(entry, 61001, 61001)
