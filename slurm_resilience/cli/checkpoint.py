@@ -74,6 +74,8 @@ def path(arguments: argparse.Namespace) -> int:
 
 def _show(arguments: argparse.Namespace, judge: Callable[[Found], str]) -> int:
     reports = [Report(entry, judge(entry)) for entry in _entries(arguments.directory)]
+    # A job that is running may have removed an old one meanwhile: that is no damage.
+    reports = [report for report in reports if report.entry.path.exists()]
     if arguments.json:
         print(json.dumps({"checkpoints": [_document(report) for report in reports]}))
     elif reports:

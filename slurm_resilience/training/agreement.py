@@ -32,6 +32,7 @@ class Agreement:
     def __init__(self, peers: Peers) -> None:
         """Every rank has to come here."""
         self._group = peers.new_group()
+        self._level = peers.log_level(logging.WARNING)
         self._said: torch.Tensor | None = None
         self._work: dist.Work | None = None
         self._lost = False
@@ -63,5 +64,5 @@ class Agreement:
     def _lose(self, error: RuntimeError) -> None:
         # Not raised: the training's own collectives fail too, and say more about where.
         first_line = str(error).strip().partition("\n")[0]
-        log.warning("the ranks can no longer agree on a stop: %s", first_line)
+        log.log(self._level, "the ranks can no longer agree on a stop: %s", first_line)
         self._lost, self._work = True, None

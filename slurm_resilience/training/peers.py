@@ -7,6 +7,7 @@ it. A rank that died breaks its connections and is noticed at once; one that is 
 group's time-out.
 """
 
+import logging
 import os
 import platform
 from collections.abc import Callable, Iterator
@@ -54,7 +55,21 @@ class Peers:
 
     def new_group(self) -> dist.ProcessGroup | None:
         """One more group of all ranks; None where there is only one."""
-        return None if self.alone else dist.new_group(backend="gloo", timeout=self._timeout)
+        if self.alone:
+            return None
+        try:
+            group: dist.ProcessGroup = dist.new_group(backend="gloo", timeout=self._timeout)
+        except RuntimeError as error:
+            first_line = str(error).strip().partition("\n")[0]
+            raise UsageError(
+                f"the ranks cannot meet over gloo ({first_line}); "
+                "GLOO_SOCKET_IFNAME names the interface that connects the nodes"
+            ) from error
+        return group
+
+    def log_level(self, level: int) -> int:
+        """*level* on rank 0, INFO on the others: what all of them see is said once."""
+        return level if self.rank == 0 else logging.INFO
 
     def tried(self, do: Callable[[], T]) -> T | Failure:
         """What *do* returns, or why it failed; to be `shared`."""

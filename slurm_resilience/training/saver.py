@@ -68,8 +68,11 @@ class Saver:
         Every rank has to come here. Raises `CheckpointError` where it cannot even begin.
         """
         if self._pending and not self._pending[1].done():
-            log.warning(
-                "the save of step %d is not done at step %d: waiting", self._pending[0], step
+            log.log(
+                self._peers.log_level(logging.WARNING),
+                "the save of step %d is not done at step %d: waiting",
+                self._pending[0],
+                step,
             )
         self.wait()
         since = time.monotonic()
@@ -105,7 +108,8 @@ class Saver:
         """Take note that *step* is not saved, and say so."""
         self.problem = CheckpointError(f"step {step} is not saved: {error}")
         unexpected = None if isinstance(error, CheckpointError) else error
-        log.error("%s; training goes on", self.problem, exc_info=unexpected)
+        level = self._peers.log_level(logging.ERROR)
+        log.log(level, "%s; training goes on", self.problem, exc_info=unexpected)
 
     def close(self) -> None:
         """Take no more. A save in progress goes on; the directory is ours until it has ended."""

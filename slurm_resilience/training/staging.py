@@ -49,7 +49,7 @@ class Staging:
             size_bytes = shape.numel() * dtype.itemsize
             ends.append(-(-(ends[-1] + size_bytes) // ALIGNMENT) * ALIGNMENT)
         if layout != self._layout:
-            self._views = []  # before the block: they hold it
+            self._views, self._layout = [], []  # before the block: they hold it
             self.places = ends[:-1]
             block = self._sized(ends[-1], pinned=pinned)
             self._views = [
