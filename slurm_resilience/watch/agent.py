@@ -111,7 +111,7 @@ class Agent:
     def start(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
         """Start the user's command."""
         assignment, place = self._assignment, self._place
-        here = assignment.ranks_per_node or ranks_here(environ, Path("/dev"))
+        here = assignment.ranks_per_node or ranks_here(environ)
         meeting = Meeting(
             nodes=assignment.nodes,
             node_rank=place.node_rank,

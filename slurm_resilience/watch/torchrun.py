@@ -4,7 +4,7 @@ this is and where to meet. Whatever the user said on the command line stays.
 """
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path, PurePath
+from pathlib import PurePath
 
 import msgspec
 
@@ -93,12 +93,14 @@ def own_options(arguments: Sequence[str]) -> set[str]:
     return found
 
 
-def ranks_here(environ: Mapping[str, str], devices: Path) -> int:
-    """GPUs that this step may use on this node, at least 1; *devices* is /dev."""
+def ranks_here(environ: Mapping[str, str]) -> int:
+    """
+    GPUs that Slurm gave this step on this node; 1, as torchrun itself has it, where it gave none.
+
+    GPUs that are merely there are not counted: they may be another job's.
+    """
     visible = environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         return max(1, len([word for word in visible.split(",") if word.strip()]))
     given = environ.get("SLURM_GPUS_ON_NODE", "")
-    if given.isdecimal() and int(given):
-        return int(given)
-    return max(1, len(list(devices.glob("nvidia[0-9]*"))))
+    return int(given) if given.isdecimal() and int(given) else 1
