@@ -30,7 +30,8 @@ def stall(
     attempt: Attempt, job: JobFacts, cause: Finding, evidence: Sequence[Finding]
 ) -> Incident:
     """An attempt that was ended because it could not go on."""
-    blame = accuse([cause, *evidence], len(job.nodes))
+    others = [each for each in evidence if (each.id, each.node) != (cause.id, cause.node)]
+    blame = accuse([cause, *others], len(job.nodes))
     details = list(dict.fromkeys([cause.detail, *blame.evidence]))
     return _incident(
         attempt,

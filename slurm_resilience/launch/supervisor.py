@@ -40,7 +40,7 @@ from slurm_resilience.watch.messages import (
     Upward,
 )
 from slurm_resilience.watch.policy import End, Finish, GoOn, Stop, decide
-from slurm_resilience.watch.rules import Finding, evidence, judge
+from slurm_resilience.watch.rules import Finding, evidence, judge, quiet_s
 from slurm_resilience.watch.settings import WatchSettings
 
 TICK_S = 0.2
@@ -178,6 +178,9 @@ class Supervisor:
         return self._end(now)
 
     def _ending(self, now: float) -> State:
+        if not any(self._answers(node, now) for node in self._job.awaited):
+            # What is left of the step does not hear us; srun may still reach it.
+            self._until = min(self._until, now + LAST_WORDS_S)
         if now < self._until:
             return self._ending
         log.warning("the step does not end; killing it")
@@ -205,9 +208,7 @@ class Supervisor:
     def _dump(self, cause: Finding, now: float) -> State:
         self._cause = cause
         self._until = now + self._settings.dump_s + ANSWER_S
-        self._dumping_nodes = {
-            node for node, seen in self._job.awaited.items() if seen.connected
-        }
+        self._dumping_nodes = {node for node in self._job.awaited if self._answers(node, now)}
         self._hub.say(Order("dump"))
         return self._dumping
 
@@ -215,6 +216,12 @@ class Supervisor:
         self._hub.say(Order("end"))
         self._until = now + self._settings.grace_s + SRUN_S
         return self._ending
+
+    def _answers(self, node: str, now: float) -> bool:
+        seen = self._job.nodes[node]
+        if not seen.connected or seen.heard_at is None:
+            return False
+        return now - seen.heard_at <= quiet_s(self._settings)
 
     def _conclude(self, incident: Incident) -> None:
         self._incident = incident

@@ -42,8 +42,10 @@ def kept(directory: Path) -> Iterator["Beats"]:
             shutil.rmtree(left)
     _make_private(directory)
     with held(directory / LOCK):
-        yield Beats(directory)
-        shutil.rmtree(directory, ignore_errors=True)
+        try:
+            yield Beats(directory)
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 class Beats:

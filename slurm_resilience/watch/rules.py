@@ -16,6 +16,8 @@ from slurm_resilience.watch.settings import WatchSettings
 UP = frozenset({"ACTIVE", "UP"})
 """States of a port and of an interface that carry traffic."""
 MISSED_REPORTS = 3
+BUSY_S = 5.0
+"""An agent on a node with too much to do may be late by that."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -120,8 +122,13 @@ def agent_quiet(job: JobFacts, settings: WatchSettings, now: float) -> Iterator[
     """In a job that stands still, a node that misses its reports outdoes any that makes them."""
     for node, seen in job.awaited.items():
         silence = now - (job.began_at if seen.heard_at is None else seen.heard_at)
-        if silence > MISSED_REPORTS * settings.report_s:
+        if silence > quiet_s(settings):
             yield Finding("agent-silent", f"{node} has said nothing for {silence:.0f} s", node)
+
+
+def quiet_s(settings: WatchSettings) -> float:
+    """How long a node may say nothing that answers at all."""
+    return max(MISSED_REPORTS * settings.report_s, BUSY_S)
 
 
 def gpu_lost(job: JobFacts) -> Iterator[Finding]:

@@ -11,12 +11,13 @@ from tests.cluster.stepping import Stepping
 pytestmark = pytest.mark.cluster
 
 
-def test_a_stopped_rank_is_found_and_its_node_left(cluster: Cluster) -> None:
-    """Under torchrun: a stall is found, the others' stacks are kept, the node is excluded."""
+def test_a_frozen_rank_is_found_and_its_node_left(cluster: Cluster) -> None:
+    """Under torchrun: the stall is found, stacks are kept, the GPU's error names the node."""
     job = Stepping(cluster, "", "--gpus-per-node=1", launcher="torchrun")
     job.wait_for_step(5)
     node = job.nodes[1]
 
+    cluster.nodes[node].gpu(0).set(ecc_uncorrected=1)
     for pid in cluster.nodes[node].ranks().values():
         os.kill(pid, signal.SIGSTOP)
     job.wait_for_text("STALL")
@@ -25,10 +26,12 @@ def test_a_stopped_rank_is_found_and_its_node_left(cluster: Cluster) -> None:
     incident = job.incident()
     assert (incident.kind, incident.cause, incident.retry) == (
         "stall",
-        "rank-stopped",
+        "ecc-uncorrected",
         "exclude-node",
     )
-    assert [(one.node, one.rank) for one in incident.suspects] == [(node, 1)]
+    assert [one.node for one in incident.suspects] == [node]
+    assert f"gpu0 on {node}: 1 uncorrected ECC error" in incident.reason
+    assert f"rank 1 on {node} is stopped (T)" in incident.reason
     assert "in meet" in job.stacks()["rank-0"]
     cluster.wait_for(lambda: job.shown["ExcNodeList"] == node, 20, "the node excluded")
     job.wait_for_nothing_left()

@@ -2,6 +2,8 @@
 
 import re
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,34 @@ def test_elsewhere_it_says_what_to_do(environ: dict[str, str], says: str) -> Non
     """One line that names what is missing."""
     with pytest.raises(LaunchError, match=says):
         job.read(environ)
+
+
+@pytest.mark.parametrize(
+    ("words", "environ", "says"),
+    [
+        (["run", "--", "true"], {}, "SLURM_JOB_ID is not set"),
+        (["run"], BATCH, "no command"),
+        (["run", "--", "no-such-program"], BATCH, "no-such-program: not found"),
+        (["agent", "--", "true"], BATCH, "starts the agents"),
+    ],
+    ids=["outside a job", "no command", "no such command", "an agent by hand"],
+)
+def test_what_cannot_be_run_is_refused_in_one_line(
+    words: list[str], environ: dict[str, str], says: str
+) -> None:
+    """Exit status 2, and nothing was started."""
+    done = subprocess.run(
+        [sys.executable, "-m", "slurm_resilience", *words],
+        env={"PATH": "/usr/bin:/bin", **environ},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert says in done.stderr
 
 
 @pytest.mark.parametrize(
