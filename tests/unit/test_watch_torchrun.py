@@ -1,6 +1,5 @@
 """The user's command as each node starts it."""
 
-from pathlib import Path
 
 import pytest
 
