@@ -32,8 +32,11 @@ class ErrorFile(msgspec.Struct, frozen=True):
 
 
 def read_errors(directory: Path) -> tuple[RankError, ...]:
-    """What the ranks of one node raised, as tracebacks; files that are none are left out."""
-    return tuple(_each(directory))
+    """
+    What the ranks of one node raised, as tracebacks, the earliest first; files that are none are
+    left out.
+    """
+    return tuple(sorted(_each(directory), key=lambda error: error.at))
 
 
 def as_traceback(error: ErrorFile) -> str:

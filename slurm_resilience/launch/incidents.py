@@ -106,7 +106,7 @@ NOTICES: dict[Notice, str] = {
 def summary(attempt: Attempt, job: JobFacts) -> Heartbeats:
     """How far each rank is."""
     ranks = []
-    for node, rank in job.ranks():
+    for node, rank in sorted(job.ranks(), key=lambda pair: pair[1].rank):
         heard_at = job.nodes[node].heard_at
         since = 0.0 if heard_at is None else attempt.steady - heard_at
         ranks.append(

@@ -81,6 +81,7 @@ class Supervisor:
         self._job = facts.began(now, nodes)
         self._state: State = self._running
         self._ends: dict[str, NodeEnd] = {}
+        self._diagnosed = 0
         self._stacks: dict[int, str] = {}
         self._dumping_nodes: set[str] = set()
         self._cause: Finding | None = None
@@ -149,18 +150,14 @@ class Supervisor:
     def _settling(self, now: float) -> State:
         if signal.SIGTERM in self._flags:
             return self._end(now)
-        is_clear = diagnose(tuple(self._ends.values())).is_clear
-        if now < self._until and self._job.awaited and not is_clear:
+        if len(self._ends) > self._diagnosed:
+            self._diagnosed = len(self._ends)
+            if diagnose(tuple(self._ends.values())).is_clear:
+                self._until = now
+        if now < self._until and self._job.awaited:
             return self._settling
-        self._conclude(
-            incidents.crash(
-                self._attempt(now),
-                self._job,
-                tuple(self._ends.values()),
-                (),
-                evidence(self._job, self._settings, now),
-            )
-        )
+        ends, found = tuple(self._ends.values()), evidence(self._job, self._settings, now)
+        self._conclude(incidents.crash(self._attempt(now), self._job, ends, (), found))
         return self._end(now)
 
     def _dumping(self, now: float) -> State:

@@ -38,7 +38,15 @@ from slurm_resilience.watch.facts import NodeFacts
 from slurm_resilience.watch.hardware import Hardware
 from slurm_resilience.watch.interfaces import interface_of
 from slurm_resilience.watch.line import Line
-from slurm_resilience.watch.messages import Dumped, Exited, Hello, Notice, Order, Report
+from slurm_resilience.watch.messages import (
+    Dumped,
+    Exited,
+    Hello,
+    Notice,
+    Order,
+    Report,
+    fitted,
+)
 from slurm_resilience.watch.processes import adopt_orphans, read_process
 from slurm_resilience.watch.torchrun import Meeting, ranks_here, with_meeting, without_torchrun
 
@@ -239,4 +247,4 @@ class Agent:
         if self._exited is not None:
             self._exited_at = self._clock()
             self._line.say(Report(self._facts()))
-            self._line.say(self._exited)
+            self._line.say(fitted(self._exited))

@@ -108,9 +108,8 @@ class JobFacts(msgspec.Struct, frozen=True):
         return {node: seen for node, seen in self.nodes.items() if not seen.ended}
 
     def ranks(self) -> Iterator[tuple[str, RankFacts]]:
-        """Every rank with its node, in order of rank."""
-        pairs = [(name, rank) for name, seen in self.nodes.items() for rank in seen.facts.ranks]
-        return iter(sorted(pairs, key=lambda pair: pair[1].rank))
+        """Every rank with its node."""
+        return ((name, rank) for name, seen in self.nodes.items() for rank in seen.facts.ranks)
 
 
 def began(now: float, nodes: Sequence[str] = ()) -> JobFacts:

@@ -5,6 +5,7 @@ What agent and supervisor say to each other: one JSON value a line, over one TCP
     supervisor -> agent    Order; an agent that hears none for long ends its ranks
 """
 
+from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
@@ -96,6 +97,18 @@ def decode_order(line: bytes) -> Order:
         raise LineError(f"not an order: {error}") from error
 
 
+def fitted(exited: Exited) -> Exited:
+    """*exited* with as many of its last lines as one line holds: a supervisor takes no longer."""
+    while len(encode(exited)) > MOST_LINE_BYTES:
+        exited = msgspec.structs.replace(
+            exited,
+            stderr=exited.stderr[len(exited.stderr) // 2 + 1 :],
+            stdout=exited.stdout[len(exited.stdout) // 2 + 1 :],
+            errors=exited.errors[: len(exited.errors) // 2],
+        )
+    return exited
+
+
 class Lines:
     """Bytes as they come -> whole lines."""
 
@@ -103,11 +116,18 @@ class Lines:
         self.most_bytes = most_bytes
         self._rest = b""
 
-    def feed(self, data: bytes) -> list[bytes]:
-        """Lines that *data* completes; `LineError` when one grows over the limit."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        if len(self._rest) > self.most_bytes or any(
-            len(line) > self.most_bytes for line in lines
-        ):
-            raise LineError(f"a line of more than {self.most_bytes} bytes")
-        return lines
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """
+        Lines that *data* completes, one by one; `LineError` when one grows over the limit.
+
+        The limit may be changed between two lines: after a stranger has shown its token.
+        """
+        self._rest += data
+        while True:
+            line, end, rest = self._rest.partition(b"\n")
+            if len(line) > self.most_bytes:
+                raise LineError(f"a line of more than {self.most_bytes} bytes")
+            if not end:
+                return
+            self._rest = rest
+            yield line

@@ -23,6 +23,9 @@ from slurm_resilience.node.probes import kernel_log, network, nvml
 from slurm_resilience.watch.facts import GpuFacts
 from slurm_resilience.watch.hardware import Sample
 
+MOST_EVENTS = 20
+"""The first ones tell; a broken GPU repeats itself."""
+
 
 def main() -> None:
     """Answer until the agent is gone."""
@@ -77,7 +80,8 @@ class KernelLog:
         findings = [
             found for rule in KERNEL_RULES for found in rule(facts, self._settings.node)
         ]
-        return tuple(found.detail for found in findings if found.severity >= Severity.WARN)
+        faults = [found.detail for found in findings if found.severity >= Severity.WARN]
+        return tuple(faults[:MOST_EVENTS])
 
 
 def _gpu(read: Mapping[str, Any]) -> GpuFacts:

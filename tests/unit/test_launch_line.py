@@ -6,11 +6,20 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from slurm_resilience.diagnosis.facts import RankError
 from slurm_resilience.launch.hub import Event, Hub, Joined, Left, Said
 from slurm_resilience.signals import caught
 from slurm_resilience.watch.facts import NodeFacts
 from slurm_resilience.watch.line import Line
-from slurm_resilience.watch.messages import Exited, Hello, Notice, Order, Report, encode
+from slurm_resilience.watch.messages import (
+    Exited,
+    Hello,
+    Notice,
+    Order,
+    Report,
+    encode,
+    fitted,
+)
 
 TOKEN = "0123456789abcdef"
 
@@ -147,3 +156,23 @@ def test_only_the_newest_report_waits_for_a_line(ends: Ends) -> None:
     ends.until(lambda: len(ends.events) == 2)
 
     assert ends.events[1] == Said("n1", Report(NodeFacts("n1", load_1m=4.0)))
+
+
+def test_what_a_command_said_last_always_fits(ends: Ends) -> None:
+    """Even lines that JSON makes six times as long, and errors of many ranks."""
+    line = ends.line("n1")
+    told = Exited(
+        1,
+        stderr=("\x00" * 4096,) * 400,
+        stdout=("é" * 2000, "last"),
+        errors=(RankError("x" * 60_000),) * 64,
+    )
+
+    line.say(fitted(told))
+    ends.until(lambda: len(ends.events) == 2)
+
+    said = ends.events[1]
+    assert isinstance(said, Said)
+    assert isinstance(said.message, Exited)
+    assert said.message.status == 1
+    assert said.message.errors
