@@ -44,11 +44,15 @@ def bring_on(  # noqa: PLR0913, PLR0917 - a job, what is known, and the world
     raises, except where Slurm will not have the excluded nodes: the job goes on without.
     """
     taken: set[type] = set()
-    refused = ""
+    refused, is_fresh = "", False
     while job is not None:
         facts = known(job)
         facts = replace(facts, refused=refused or facts.refused)
         decision = decide(facts, nodes, settings, now())
+        if not is_fresh and not isinstance(decision, GiveUp | Wait | Leave):
+            # The job was read with all others, some time ago: look again before the first step.
+            job, is_fresh = slurm.job(job.id), True
+            continue
         yield facts, decision
         # The same step twice: it had no effect. The next tick may know more.
         if isinstance(decision, GiveUp | Wait | Leave) or type(decision) in taken:

@@ -65,7 +65,9 @@ class Controller:
         histories = self._incidents.read(job for job in jobs if _may_need_us(job))
         busy = {job.id: histories[job.id] for job in jobs if _needs_us(job, histories)}
         if busy:
+            began = time.monotonic()
             nodes = self._slurm.nodes()
+            looked_s += time.monotonic() - began
             for job in jobs:
                 if job.id in busy:
                     self._see_to(job, busy[job.id], nodes)

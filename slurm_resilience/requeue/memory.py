@@ -37,6 +37,7 @@ class Memory:
         """Remember which nodes the running attempts have, and since when the others wait."""
         known = {(job.id, job.restarts) for job in jobs}
         self._pending = {key: at for key, at in self._pending.items() if key in known}
+        self._refusals = {key: why for key, why in self._refusals.items() if key in known}
         for job in jobs:
             self._saw_waiting(job, now)
         with self._tolerant():

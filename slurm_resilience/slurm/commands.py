@@ -24,7 +24,7 @@ _JOB = re.compile(r"[0-9]+(_[0-9]+)?")
 _NODE = re.compile(r"(?!all$)[a-z0-9][a-z0-9._-]*", re.IGNORECASE)
 _VERSION = re.compile(r"\b(\d+)\.(\d+)\.")
 _NODES_AS_JSON = (23, 2)
-_SILENT = re.compile(
+SILENT = re.compile(
     r"timed out|Unable to contact|Unexpected message received|Zero Bytes|Connection refused",
     re.IGNORECASE,
 )
@@ -167,7 +167,7 @@ def _search_path() -> list[str]:
 def _refusal(asked: str, output: bytes) -> SlurmError:
     """Slurm's own words, in one line."""
     words = " ".join(output.decode("utf-8", "replace").split()) or "failed without a word"
-    kind = SlurmSilentError if _SILENT.search(words) else SlurmError
+    kind = SlurmSilentError if SILENT.search(words) else SlurmError
     return kind(f"{asked}: {words}")
 
 

@@ -46,7 +46,9 @@ _Number = int | float | _Counted | None
 _Names = str | list[str] | _Listed | None
 
 
-class _Job(msgspec.Struct):
+class RawJob(msgspec.Struct):
+    """A job in Slurm's own field names and any of its shapes."""
+
     job_id: int
     job_state: str | list[str]
     user_id: int
@@ -73,7 +75,9 @@ class _Job(msgspec.Struct):
     preempt_time: _Number = None
 
 
-class _Node(msgspec.Struct):
+class RawNode(msgspec.Struct):
+    """A node in Slurm's own field names and any of its shapes."""
+
     name: str
     state: str | list[str]
     state_flags: list[str] = []
@@ -92,11 +96,11 @@ class _Answer(msgspec.Struct):
 
 
 class _Jobs(_Answer):
-    jobs: list[_Job] = []
+    jobs: list[RawJob] = []
 
 
 class _Nodes(_Answer):
-    nodes: list[_Node] = []
+    nodes: list[RawNode] = []
 
 
 _A = TypeVar("_A", bound=_Answer)
@@ -111,7 +115,7 @@ def read_jobs(text: bytes) -> tuple[Job, ...]:
     """
     document = _decoded(text, _Jobs, "squeue --json")
     try:
-        return tuple(_with_parts(document.jobs))
+        return tuple(jobs_of(document.jobs))
     except ValueError as error:
         raise SlurmError(f"squeue --json: {error}") from error
 
@@ -119,7 +123,7 @@ def read_jobs(text: bytes) -> tuple[Job, ...]:
 def read_nodes(text: bytes) -> tuple[Node, ...]:
     """Nodes from JSON; raises as `read_jobs`."""
     document = _decoded(text, _Nodes, "nodes as JSON")
-    return tuple(_node(raw) for raw in document.nodes)
+    return tuple(node_of(raw) for raw in document.nodes)
 
 
 def _decoded(text: bytes, kind: type[_A], what: str) -> _A:
@@ -133,7 +137,8 @@ def _decoded(text: bytes, kind: type[_A], what: str) -> _A:
     return answer
 
 
-def _with_parts(raws: Iterable[_Job]) -> Iterator[Job]:
+def jobs_of(raws: Iterable[RawJob]) -> Iterator[Job]:
+    """Jobs, the parts of a heterogeneous one joined; `ValueError` where a list of nodes is none."""
     jobs: dict[int, Job] = {}
     parts: list[tuple[int, Job]] = []
     for raw in raws:
@@ -153,7 +158,7 @@ def _with_parts(raws: Iterable[_Job]) -> Iterator[Job]:
     yield from jobs.values()
 
 
-def _job(raw: _Job) -> Job:
+def _job(raw: RawJob) -> Job:
     state, flags = _state(raw.job_state)
     priority = _number(raw.priority)
     eligible = _number(raw.eligible_time)
@@ -180,7 +185,7 @@ def _job(raw: _Job) -> Job:
     )
 
 
-def _id(raw: _Job) -> str:
+def _id(raw: RawJob) -> str:
     array = int(_number(raw.array_job_id) or 0)
     if not array:
         return str(raw.job_id)
@@ -191,7 +196,8 @@ def _id(raw: _Job) -> str:
     )
 
 
-def _node(raw: _Node) -> Node:
+def node_of(raw: RawNode) -> Node:
+    """A node."""
     words = [raw.state] if isinstance(raw.state, str) else raw.state
     base, *flags = [word.upper() for word in words] or ["UNKNOWN"]
     return Node(
