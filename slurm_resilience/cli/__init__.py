@@ -33,6 +33,7 @@ def _parser() -> argparse.ArgumentParser:
     from slurm_resilience.cli import (  # noqa: PLC0415
         checkpoint,
         controller,
+        drains,
         node,
         run,
         status,
@@ -44,6 +45,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for group in (run, node, checkpoint, controller, status):
+    for group in (run, node, drains, checkpoint, controller, status):
         group.add_commands(commands)
     return parser

@@ -27,6 +27,12 @@ _BENEATH = {
 """The base state where Slurm (before 23.11) prints a flag in its place. COMPLETING hides one of
 several and stays itself."""
 
+_WORKS = frozenset({"IDLE", "ALLOCATED", "MIXED"})
+_SPOKEN_FOR = frozenset({
+    "DRAIN", "FAIL", "INVALID_REG", "MAINTENANCE", "REBOOT_ISSUED", "REBOOT_REQUESTED",
+})  # fmt: skip
+"""Somebody, or Slurm, has set the node apart, and the reason says why."""
+
 
 class _Counted(msgspec.Struct):
     """A number that Slurm wraps so that "not set" and "unlimited" can be told."""
@@ -199,12 +205,14 @@ def _id(raw: RawJob) -> str:
 def node_of(raw: RawNode) -> Node:
     """A node."""
     words = [raw.state] if isinstance(raw.state, str) else raw.state
-    base, *flags = [word.upper() for word in words] or ["UNKNOWN"]
+    base, *beside = [word.upper() for word in words] or ["UNKNOWN"]
+    flags = frozenset([*beside, *(flag.upper() for flag in raw.state_flags)])
+    works = base in _WORKS and not flags & _SPOKEN_FOR
     return Node(
         name=raw.name,
         state=base,
-        flags=frozenset([*flags, *(flag.upper() for flag in raw.state_flags)]),
-        reason=raw.reason or "",
+        flags=flags,
+        reason="" if works else raw.reason or "",
         boot_time=_number(raw.boot_time) or None,
         partitions=tuple(raw.partitions),
     )

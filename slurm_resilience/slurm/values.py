@@ -56,8 +56,8 @@ class Node(msgspec.Struct, frozen=True):
     flags: frozenset[str] = frozenset()
     """DRAIN, NOT_RESPONDING, MAINTENANCE, PLANNED, …"""
     reason: str = ""
-    """The reason alone, without Slurm's ` [user@time]` stamp. Slurm 24.11 leaves it standing when the
-    node is given back: it counts only while the node is drained or down."""
+    """Why the node is set apart, without Slurm's ` [user@time]` stamp; empty where it is not, as
+    Slurm 24.11 leaves an old one standing when the node is given back."""
     boot_time: float | None = None
     partitions: tuple[str, ...] = ()
 

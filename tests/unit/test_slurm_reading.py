@@ -106,6 +106,20 @@ def test_nodes_of_newer_slurms(version: str) -> None:
     assert nodes["n1"].boot_time == 1796089592
 
 
+@pytest.mark.parametrize(
+    ("state", "reason"), [(["IDLE", "DRAIN"], "x"), (["DOWN"], "x"), (["IDLE"], "")]
+)
+def test_a_reason_left_over_from_an_earlier_drain_does_not_count(
+    state: list[str], reason: str
+) -> None:
+    """Slurm 24.11 keeps it when the node is given back; it must not keep others from draining."""
+    answer = {"nodes": [{"name": "n1", "state": state, "reason": "x"}]}
+
+    (node,) = read_nodes(json.dumps(answer).encode())
+
+    assert node.reason == reason
+
+
 def test_numbers_of_2302_are_structs() -> None:
     """{set, infinite, number} is the number, or nothing."""
     job = jobs_of("squeue_23.02.6.json")["1618871"]
