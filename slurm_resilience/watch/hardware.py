@@ -1,5 +1,6 @@
 """What the sampler last said of this node's hardware; it may never answer, and is not waited for."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from slurm_resilience.watch.messages import LineError, Lines
 
 MOST_BYTES = 1 << 20
 DEADLINE_S = 15.0
+KILLED_S = 1.0
 CHUNK = 1 << 16
 
 
@@ -98,7 +100,6 @@ class Hardware:
             self._waits = False
 
     def _give_up(self, why: str) -> None:
-        """One that hangs in the driver does not die of KILL: nobody waits for it."""
         process, self._process, self._waits = self._process, None, False
         if process is None:
             return
@@ -106,6 +107,9 @@ class Hardware:
             if stream is not None:
                 stream.close()
         process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            # One that hangs in the driver does not die of KILL, and is left behind.
+            process.wait(timeout=KILLED_S)
         self.newest = msgspec.structs.replace(
             self.newest, gpus=None, unread={**self.newest.unread, "hardware": why}
         )
