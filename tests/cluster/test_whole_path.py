@@ -63,7 +63,11 @@ class Training:
 
     def step(self) -> int:
         lines = [line.split() for line in self.text.splitlines()]
-        steps = [int(line[1].partition("/")[0]) for line in lines if len(line) > 1 and line[0] == "step"]
+        steps = [
+            int(line[1].partition("/")[0])
+            for line in lines
+            if len(line) > 1 and line[0] == "step"
+        ]
         return steps[-1] if steps else -1
 
     def incident(self, attempt: int) -> Incident | None:
@@ -82,12 +86,11 @@ class Training:
         self.wait_for(lambda: self.shown.get("JobState") == state, timeout_s, f"state {state}")
 
     def wait_for_restart(self, attempt: int, timeout_s: float = 60) -> None:
-        self.wait_for(
-            lambda: self.shown["JobState"] == "RUNNING"
-            and int(self.shown["Restarts"]) >= attempt,
-            timeout_s,
-            f"attempt {attempt}",
-        )
+        self.wait_for(lambda: self.is_running(attempt), timeout_s, f"attempt {attempt}")
+
+    def is_running(self, attempt: int) -> bool:
+        shown = self.shown
+        return shown["JobState"] == "RUNNING" and int(shown["Restarts"]) >= attempt
 
 
 @pytest.fixture
