@@ -114,7 +114,8 @@ def ecc_uncorrected(facts: NodeFacts, _: NodeSettings) -> Iterator[Finding]:
     """Volatile only: the aggregate would drain again after every repair."""
     for gpu in facts.gpus or ():
         if gpu.ecc_uncorrected:
-            detail = f"{gpu.ecc_uncorrected} uncorrected memory errors since the last reset"
+            errors = "error" if gpu.ecc_uncorrected == 1 else "errors"
+            detail = f"{gpu.ecc_uncorrected} uncorrected memory {errors} since the last reset"
             yield _of(gpu, "ecc-uncorrected", Severity.DRAIN_WHEN_IDLE, detail)
 
 
