@@ -1,6 +1,5 @@
 """The user's command as each node starts it."""
 
-
 import pytest
 
 from slurm_resilience.watch.torchrun import (
