@@ -1,0 +1,1 @@
+"""The controller: brings jobs back without the faulty node."""

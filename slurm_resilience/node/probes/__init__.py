@@ -1,0 +1,1 @@
+"""One source a module: each reads, none judges."""
