@@ -25,7 +25,7 @@ from slurm_resilience.errors import LaunchError
 from slurm_resilience.signals import Caught, caught
 from slurm_resilience.watch import assignment as assigned
 from slurm_resilience.watch.assignment import Assignment, Place
-from slurm_resilience.watch.beats import Beats, directory_of, kept, rank_facts
+from slurm_resilience.watch.beats import Beats, kept, rank_facts
 from slurm_resilience.watch.command import Command
 from slurm_resilience.watch.dump import Dump
 from slurm_resilience.watch.environment import (
@@ -66,7 +66,7 @@ def run(command: Sequence[str], environ: Mapping[str, str]) -> int:
     adopt_orphans()
     ignored = (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
     with (
-        kept(directory_of(assignment.job, assignment.attempt)) as beats,
+        kept() as beats,
         caught(signal.SIGTERM, *ignored) as flags,
     ):
         agent = Agent(assignment, place, beats, flags)

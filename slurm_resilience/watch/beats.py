@@ -3,7 +3,10 @@
 import contextlib
 import logging
 import os
+import secrets
 import shutil
+import stat
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,23 +28,22 @@ LOCK = "agent.lock"
 log = logging.getLogger(__name__)
 
 
-def directory_of(job: str, attempt: int, *, room: Path = ROOM) -> Path:
-    """Where this user's ranks of one attempt keep their heartbeats on this node."""
-    return room / f"slurm-resilience-{os.geteuid()}-{job}-{attempt}"
-
-
 @contextmanager
-def kept(directory: Path) -> Iterator["Beats"]:
+def kept(room: Path = ROOM) -> Iterator["Beats"]:
     """
-    *directory*, empty and this user's alone, for the length of the block.
+    A new directory in *room* that is this user's alone, for the length of the block.
 
-    `LaunchError` where it cannot be made. What killed agents of this user left is swept.
+    Nobody can guess its name, so nobody can take it first. `LaunchError` where it cannot be made.
+    What killed agents of this user left is swept.
     """
-    for left in directory.parent.glob(f"slurm-resilience-{os.geteuid()}-*"):
-        with contextlib.suppress(LockBusyError, OSError), held(left / LOCK):
-            shutil.rmtree(left)
-    _make_private(directory)
-    with held(directory / LOCK):
+    _sweep(room)
+    try:
+        # Under this name no other agent sweeps it before it is locked.
+        fresh = Path(tempfile.mkdtemp(prefix=f".{_prefix()}", dir=room))
+    except OSError as error:
+        raise LaunchError(f"{room}: {error.strerror}; ranks cannot be watched") from error
+    with held(fresh / LOCK):
+        directory = fresh.rename(room / f"{_prefix()}{secrets.token_hex(8)}")
         try:
             yield Beats(directory)
         finally:
@@ -100,15 +102,18 @@ def rank_facts(beat: Beat, process: Process | None, now: float) -> RankFacts:
     )
 
 
-def _make_private(directory: Path) -> None:
-    try:
-        directory.mkdir(mode=0o700)
-    except FileExistsError:
-        raise LaunchError(
-            f"{directory} is in use, or not this user's; remove it on this node"
-        ) from None
-    except OSError as error:
-        raise LaunchError(f"{directory}: {error.strerror}; ranks cannot be watched") from error
+def _prefix() -> str:
+    return f"slurm-resilience-{os.geteuid()}-"
+
+
+def _sweep(room: Path) -> None:
+    for left in room.glob(f"{_prefix()}*"):
+        with contextlib.suppress(LockBusyError, OSError):
+            # In a directory of somebody else's even the lock may be a link to anywhere.
+            status = left.lstat()
+            if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid():
+                with held(left / LOCK):
+                    shutil.rmtree(left)
 
 
 def _age_s(path: Path) -> float:

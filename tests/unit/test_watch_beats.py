@@ -2,16 +2,27 @@
 
 import logging
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from slurm_resilience.errors import LaunchError
-from slurm_resilience.watch.beats import kept, rank_facts
+from slurm_resilience.watch.beats import LOCK, kept, rank_facts
 from slurm_resilience.watch.heartbeat import Heartbeat, Phase, Stop
 from slurm_resilience.watch.output import MOST_LINES, MOST_TAIL_BYTES, Relay, Tail
 from slurm_resilience.watch.processes import read_process
+
+AGENTS = """
+import sys
+from pathlib import Path
+from slurm_resilience.watch.beats import LOCK, kept
+for _ in range(60):
+    with kept(Path(sys.argv[1])) as beats:
+        (beats.directory / "rank-0.beat").touch()
+"""
 
 
 def mine(tmp_path: Path, name: str = "7-0") -> Path:
@@ -26,7 +37,7 @@ def beating(directory: Path, rank: int) -> Heartbeat:
 
 def test_ranks_are_read_and_told_to_stop(tmp_path: Path) -> None:
     """Each rank with what the kernel says of its process; the stop word reaches every one."""
-    with kept(mine(tmp_path)) as beats:
+    with kept(tmp_path) as beats:
         ranks = [beating(beats.directory, number) for number in (1, 0)]
 
         found = [rank_facts(beat, read_process(beat.pid), 12.5) for beat in beats.read()]
@@ -38,14 +49,14 @@ def test_ranks_are_read_and_told_to_stop(tmp_path: Path) -> None:
         ]
         assert found[0].state in {"R", "S"}
         assert [rank.stop for rank in ranks] == [Stop.SAVE_AND_STOP] * 2
-    assert not mine(tmp_path).exists()
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_file_that_is_no_heartbeat_is_left_out_and_named_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Torn, linked or huge: the other ranks are read, and one line says which was not."""
-    with kept(mine(tmp_path)) as beats, caplog.at_level(logging.WARNING):
+    with kept(tmp_path) as beats, caplog.at_level(logging.WARNING):
         beating(beats.directory, 0)
         (beats.directory / "rank-1.beat").symlink_to("/etc/passwd")
         huge = beats.directory / "rank-2.beat"
@@ -63,22 +74,66 @@ def test_a_file_that_is_no_heartbeat_is_left_out_and_named_once(
     ]
 
 
-def test_a_directory_of_somebody_else_is_refused(tmp_path: Path) -> None:
-    """Whoever made it could read and write what our ranks say."""
-    mine(tmp_path).symlink_to(tmp_path)
+def test_a_name_that_somebody_else_took_is_in_nobodys_way(tmp_path: Path) -> None:
+    """A link or a file in the place of a directory is neither used, followed nor removed."""
+    elsewhere, target = tmp_path / "elsewhere", tmp_path / "target"
+    elsewhere.mkdir()
+    target.write_text("precious")
+    (elsewhere / LOCK).symlink_to(target)
+    mine(tmp_path, "8-0").symlink_to(elsewhere)
+    mine(tmp_path, "9-0").touch()
 
-    with pytest.raises(LaunchError, match="remove it on this node"), kept(mine(tmp_path)):
+    with kept(tmp_path) as beats:
+        assert beats.directory.stat().st_mode & 0o777 == 0o700
+
+    assert mine(tmp_path, "8-0").is_symlink()
+    assert mine(tmp_path, "9-0").exists()
+    assert target.read_text() == "precious"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+def test_a_directory_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    """What another user made under our prefix may hold a trap; nothing in it is touched."""
+    foreign = mine(tmp_path, "8-0")
+    foreign.mkdir()
+    os.chown(foreign, 65534, 65534)
+
+    with kept(tmp_path):
+        pass
+
+    assert foreign.exists()
+    assert not list(foreign.iterdir())
+
+
+def test_a_room_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    """One line that names it."""
+    with pytest.raises(LaunchError, match="cannot be watched"), kept(tmp_path / "nothing"):
         pass
 
 
 def test_what_killed_agents_left_is_swept(tmp_path: Path) -> None:
     """Memory of a node is given back; a living agent's directory is not touched."""
-    dead, alive = mine(tmp_path, "5-0"), mine(tmp_path, "6-0")
+    dead = mine(tmp_path, "5-0")
     dead.mkdir()
     (dead / "rank-0.beat").touch()
-    with kept(alive), kept(mine(tmp_path)):
+    with kept(tmp_path) as alive, kept(tmp_path):
         assert not dead.exists()
-        assert alive.exists()
+        assert alive.directory.exists()
+
+
+def test_agents_that_start_together_do_not_sweep_each_other(tmp_path: Path) -> None:
+    """Jobs of one user on one node, beginning and ending all the time: each keeps its own."""
+    agents = [
+        subprocess.Popen(
+            [sys.executable, "-c", AGENTS, str(tmp_path)], stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(6)
+    ]
+
+    said = [agent.communicate(timeout=60)[1] for agent in agents]
+
+    assert said == [""] * len(agents)
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_last_lines_are_kept_within_bounds() -> None:
