@@ -11,6 +11,10 @@ Everything this package raises on purpose.
     ├── LedgerError            the ledger cannot be read or written
     ├── LaunchError            the job cannot be started as asked
     └── CheckpointError        a checkpoint cannot be written or read
+        ├── CheckpointLoadError    none is sound, or it does not fit this run's state
+        ├── CheckpointPlaceError   the directory is not there, or cannot be written
+        ├── CheckpointInUseError   another job writes to the directory
+        └── CheckpointSaveError    the last save failed: what came after the one before is not kept
 
 The command line turns each into one line and exit status 2.
 """
@@ -54,3 +58,22 @@ class LaunchError(ResilienceError):
 
 class CheckpointError(ResilienceError):
     """A checkpoint cannot be written or read."""
+
+
+class CheckpointLoadError(CheckpointError):
+    """No checkpoint is sound, or the one asked for does not fit."""
+
+
+class CheckpointPlaceError(CheckpointError):
+    """
+    The directory of checkpoints cannot be used: a mount is missing, a file is in the way, writing
+    is not allowed, or what earlier attempts saved there is gone.
+    """
+
+
+class CheckpointInUseError(CheckpointError):
+    """Another job, or a later attempt of this one, writes to the directory of checkpoints."""
+
+
+class CheckpointSaveError(CheckpointError):
+    """The last save failed; its cause is the `OSError` where the system gave one."""

@@ -20,6 +20,9 @@ from slurm_resilience.errors import UntrustedFileError
 DIRECTORY_VARIABLE = "SLURM_RESILIENCE_HEARTBEATS"
 """Names the directory of heartbeat files; set by the agent for its ranks."""
 
+SAVED_VARIABLE = "SLURM_RESILIENCE_SAVED_STEP"
+"""The newest step that an earlier attempt of this job knew to be saved; absent or empty: none."""
+
 STACK_SIGNAL = signal.SIGUSR1
 """Makes a rank append the Python stacks of all its threads to its stack file, whatever it waits
 for; it goes on afterwards."""
