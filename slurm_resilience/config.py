@@ -7,7 +7,9 @@ file and puts them together. `paths` and `slurm` are everybody's.
 
 import os
 import stat
+from collections.abc import Hashable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import yaml
@@ -23,6 +25,12 @@ from slurm_resilience.watch.settings import WatchSettings
 SITE_CONFIG = Path(places.SITE_CONFIG)
 VARIABLE = "SLURM_RESILIENCE_CONFIG"
 MOST_BYTES = 1 << 20
+
+_UNREADABLE = (
+    yaml.YAMLError, ValueError, TypeError, AttributeError, LookupError, ArithmeticError,
+    RecursionError,
+)  # fmt: skip
+"""What PyYAML lets out: its own error, and what its constructors do about text like `!!int ''`."""
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,14 +55,38 @@ def load(path: Path | None = None) -> Config:
     if named is None and not SITE_CONFIG.exists():
         return Config()
     chosen = named or SITE_CONFIG
-    return parse(_read(chosen), chosen)
+    settings = parse(_read(chosen), chosen)
+    bin_dir = settings.slurm.bin_dir
+    if bin_dir and not os.access(f"{bin_dir}/scontrol", os.X_OK):
+        raise ConfigError(f"{chosen}: slurm.bin_dir: no scontrol in {bin_dir}")
+    return settings
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that stands twice, of which YAML would take the last."""
+
+    def construct_mapping(
+        self,
+        node: yaml.MappingNode,
+        deep: bool = False,  # noqa: FBT001, FBT002 - as PyYAML has it
+    ) -> dict[Hashable, Any]:
+        seen: set[tuple[str, str]] = set()
+        for key, _ in node.value:
+            name = key.tag, str(key.value)
+            if name in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key.value} stands there twice", key.start_mark
+                )
+            seen.add(name)
+        return super().construct_mapping(node, deep)
 
 
 def parse(text: bytes, path: Path) -> Config:
     """Settings from YAML text; *path* is only for messages."""
     try:
-        document = yaml.safe_load(text)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        # Its class is a SafeLoader.
+        document = yaml.load(text, _Loader)  # noqa: S506
+    except _UNREADABLE as error:
         where = " ".join(str(error).split())
         raise ConfigError(f"{path}: not YAML: {where}") from error
     if document is None:
@@ -75,15 +107,42 @@ def _root_alone_writes(status: os.stat_result) -> bool:
     return status.st_uid == 0 and not status.st_mode & others
 
 
+def _root_alone_names(status: os.stat_result) -> bool:
+    """Whether nobody but root can put another file under a name of root's in this folder."""
+    # Where the sticky bit is set, others can add names and not take root's away.
+    return _root_alone_writes(status) or (
+        status.st_uid == 0 and bool(status.st_mode & stat.S_ISVTX)
+    )
+
+
+def _folders(path: Path) -> Iterator[Path]:
+    """Every folder that decides what *path* is, those of links on the way included."""
+    at = path
+    while True:
+        folder = at.parent.resolve()
+        yield from (folder, *folder.parents)
+        at = folder / at.name
+        if not at.is_symlink():
+            return
+        at = folder / at.readlink()
+
+
 def _read(path: Path) -> bytes:
     try:
         # Followed once, here: administrators do link their configuration.
         real = path.resolve(strict=True)
         status = real.stat()
-        if os.geteuid() == 0 and not _root_alone_writes(status):
-            raise ConfigError(
-                f"{path}: not root's alone to write; chown root and chmod go-w it"
-            )
+        if os.geteuid() == 0:
+            if not _root_alone_writes(status):
+                raise ConfigError(
+                    f"{path}: not root's alone to write; chown root and chmod go-w it"
+                )
+            for folder in _folders(path):
+                if not _root_alone_names(folder.stat()):
+                    raise ConfigError(
+                        f"{path}: others can put another file in its place; chown root and"
+                        f" chmod go-w {folder}"
+                    )
         return read_bounded(real, most_bytes=MOST_BYTES)
     except FileNotFoundError as error:
         raise ConfigError(f"{path}: no such file") from error

@@ -1,19 +1,26 @@
 """Settings that belong to no single part: where things lie, and how to reach Slurm."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 from slurm_resilience import places
+
+Seconds = Annotated[float, Meta(gt=0, le=30 * 24 * 3600)]
+"""A limit of any part. Thirty days at most: an endless one, or a slip of the keyboard, would switch
+off without a word what it limits."""
+AbsolutePath = Annotated[str, Meta(pattern=r"^/[^\x00]*$")]
+"""Root's working directory, and so what a relative path means, is whoever started it."""
 
 
 class Paths(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Roots of what is read and kept."""
 
-    sysfs: str = "/sys"
-    proc: str = "/proc"
-    kmsg: str = "/dev/kmsg"
-    state: str = places.STATE
+    sysfs: AbsolutePath = "/sys"
+    proc: AbsolutePath = "/proc"
+    kmsg: AbsolutePath = "/dev/kmsg"
+    state: AbsolutePath = places.STATE
     """Kept over a reboot: the ledger, the last health verdict, counters. Root's alone."""
 
 
@@ -21,7 +28,7 @@ class SlurmSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How to reach Slurm."""
 
     adapter: Literal["commands", "pyslurm"] = "commands"
-    bin_dir: str = ""
+    bin_dir: Annotated[str, Meta(pattern=r"^(/[^\x00]*)?$")] = ""
     """Where scontrol and its kin lie; empty: PATH, then /usr/bin and /opt/slurm/bin."""
-    timeout_s: float = 10.0
+    timeout_s: Seconds = 10.0
     """For one question. Hooks use a shorter one of their own."""

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from slurm_resilience.node.findings import CHECKS
+from slurm_resilience.settings import AbsolutePath, Seconds
 
 BLIND = ("probe-hung", "unread")
 """Checks that never drain."""
@@ -17,7 +18,7 @@ Level = Literal["off", "ok", "unknown", "warn", "drain-when-idle", "drain"]
 class LinkExpectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A link that has to be up."""
 
-    rate_gbps: float | None = None
+    rate_gbps: Annotated[float, Meta(gt=0, le=1_000_000)] | None = None
     """At no less than this rate; None: any."""
 
 
@@ -35,7 +36,7 @@ class Expectations(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     gpus: Annotated[int, Meta(ge=0)] | None = None
     links: dict[str, LinkExpectation] = {}
     """By name: `mlx5_0:1` for port 1 of an InfiniBand or RoCE adapter, `eth0` for an interface."""
-    disks: dict[str, DiskExpectation] = msgspec.field(
+    disks: dict[AbsolutePath, DiskExpectation] = msgspec.field(
         default_factory=lambda: {"/tmp": DiskExpectation()}  # noqa: S108 - watched, not used
     )
     memory_mib: Annotated[int, Meta(ge=1)] | None = None
@@ -50,6 +51,14 @@ class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     repeated: Annotated[int, Meta(ge=2)] = 3
     """How often a network adapter may report a transmit time-out since boot before it counts as
     a fault."""
+
+    def __post_init__(self) -> None:
+        """Refuse a warning that could only come after the fault it warns of."""
+        if self.disk_warn_percent > self.disk_full_percent:
+            raise ValueError(
+                f"disk_warn_percent ({self.disk_warn_percent}) is above disk_full_percent"
+                f" ({self.disk_full_percent})"
+            )
 
 
 class Budgets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -82,7 +91,7 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     budgets: Budgets = Budgets()
     resume_after: Annotated[int, Meta(ge=1)] = 3
     """Clean health checks in a row before a drain of ours is lifted."""
-    verdict_age_s: Annotated[float, Meta(gt=0)] = 1800.0
+    verdict_age_s: Seconds = 1800.0
     """How long the prolog believes what the last health check found."""
 
     def __post_init__(self) -> None:

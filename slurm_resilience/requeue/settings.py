@@ -4,7 +4,8 @@ from typing import Annotated
 
 import msgspec
 
-Seconds = Annotated[float, msgspec.Meta(gt=0)]
+from slurm_resilience.settings import Seconds
+
 Count = Annotated[int, msgspec.Meta(ge=1)]
 
 

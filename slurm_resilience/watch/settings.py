@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-Seconds = Annotated[float, msgspec.Meta(gt=0)]
+from slurm_resilience.settings import Seconds
 
 
 class WatchSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -13,7 +13,7 @@ class WatchSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stall_s: Seconds = 600.0
     """Without a new step on any rank. As long as PyTorch's own collective time-out: earlier
     finds more, later burns more."""
-    patience: Annotated[float, msgspec.Meta(ge=1)] = 3.0
+    patience: Annotated[float, msgspec.Meta(ge=1, le=1000)] = 3.0
     """A step may take this many times the longest one seen, where that is more than `stall_s`:
     a job with long steps is not stalled."""
     startup_s: Seconds = 1800.0

@@ -32,8 +32,30 @@ def test_an_empty_file_means_the_defaults(tmp_path: Path) -> None:
         ("watch: {stall_s: 5\n", "not YAML"),
         ("watch: !!python/object:os.system {}\n", "not YAML"),
         ("a: \x00\n", "not YAML"),
+        ("[" * 100_000, "not YAML"),
+        ("watch: {stall_s: !!int ''}\n", "not YAML"),
+        ("watch: {stall_s: !!timestamp soon}\n", "not YAML"),
+        ("watch: {stall_s: 5, stall_s: 6}\n", "stall_s stands there twice"),
+        ("watch: {stall_s: 5}\nwatch: {}\n", "watch stands there twice"),
+        ("watch: {stall_s: .inf}\n", "watch.stall_s"),
+        ("watch: {stall_s: .nan}\n", "watch.stall_s"),
+        ("watch: {patience: .inf}\n", "watch.patience"),
+        ("watch: {startup_s: 1.0e+308}\n", "watch.startup_s"),
+        ("requeue: {exclude_for_s: .inf}\n", "requeue.exclude_for_s"),
+        ("node: {verdict_age_s: .inf}\n", "node.verdict_age_s"),
+        ("slurm: {timeout_s: 0}\n", "slurm.timeout_s"),
+        ("slurm: {bin_dir: usr/bin}\n", "slurm.bin_dir"),
+        ("slurm: {bin_dir: /nosuch}\n", "slurm.bin_dir"),
+        ("paths: {state: var}\n", "paths.state"),
+        ("paths: {proc: proc}\n", "paths.proc"),
+        ('paths: {sysfs: "/sys\\0"}\n', "paths.sysfs"),
+        ("node: {expect: {disks: {relative: {}}}}\n", "node.expect.disks"),
+        ("node: {expect: {links: {eth0: {rate_gbps: .inf}}}}\n", "rate_gbps"),
+        (
+            "node: {thresholds: {disk_warn_percent: 99, disk_full_percent: 98}}\n",
+            "disk_warn_percent (99) is above disk_full_percent (98)",
+        ),
     ],
-    ids=["unknown key", "wrong type", "list for section", "list", "cut", "tag", "NUL"],
 )
 def test_a_wrong_file_is_refused_in_one_line_that_names_it(
     tmp_path: Path, text: str, says: str
@@ -62,6 +84,26 @@ def test_root_refuses_a_file_that_others_can_write(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match="chmod go-w"):
         config.load(path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="speaks of root")
+def test_root_refuses_a_file_that_others_can_replace(tmp_path: Path) -> None:
+    """Who can write its folder, a folder above, or that of a link to it, can put another there."""
+    folder = tmp_path / "open" / "within"
+    folder.mkdir(parents=True)
+    path = written(folder / "c.yaml", "")
+    kept = written(tmp_path / "kept.yaml", "")
+    (folder / "link.yaml").symlink_to("../../kept.yaml")
+    (tmp_path / "link.yaml").symlink_to("open/within/link.yaml")
+    assert config.load(tmp_path / "link.yaml") == config.Config()
+    folder.parent.chmod(0o777)
+
+    for name in (path, folder / "link.yaml", tmp_path / "link.yaml"):
+        with pytest.raises(ConfigError, match=f"chmod go-w {folder.parent}"):
+            config.load(name)
+    assert config.load(kept) == config.Config()
+    folder.parent.chmod(0o1777)
+    assert config.load(path) == config.Config()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="speaks of root")
