@@ -5,8 +5,8 @@ A state is a method that looks at what there is and returns the next state:
 
     running -> settling   a node's command failed: let the others tell theirs
             -> dumping    no progress: ask every rank where it is
-            -> ending     cancelled, or finished and not leaving
-    settling, dumping -> ending, once the incident is written
+            -> ending     cancelled, or finished and not leaving: ranks have their grace
+    settling, dumping -> ending, once the incident is written: what is left is killed
 """
 
 import logging
@@ -88,6 +88,7 @@ class Supervisor:
         self._until = self._said_at = self._summed_at = now
         self._incident: Incident | None = None
         self._is_finished = self._is_stopping = False
+        self._farewell = Order("end")
 
     def run(self) -> Outcome:
         """Watch until the step is over."""
@@ -158,7 +159,7 @@ class Supervisor:
             return self._settling
         ends, found = tuple(self._ends.values()), evidence(self._job, self._settings, now)
         self._conclude(incidents.crash(self._attempt(now), self._job, ends, (), found))
-        return self._end(now)
+        return self._kill(now)
 
     def _dumping(self, now: float) -> State:
         if signal.SIGTERM in self._flags:
@@ -172,7 +173,7 @@ class Supervisor:
             *incidents.stack_findings(self._job, self._stacks),
         ]
         self._conclude(incidents.stall(self._attempt(now), self._job, self._cause, found))
-        return self._end(now)
+        return self._kill(now)
 
     def _ending(self, now: float) -> State:
         if not any(self._answers(node, now) for node in self._job.awaited):
@@ -210,9 +211,17 @@ class Supervisor:
         return self._dumping
 
     def _end(self, now: float) -> State:
-        self._hub.say(Order("end"))
+        self._hub.say(self._farewell)
         self._until = now + self._settings.grace_s + SRUN_S
         return self._ending
+
+    def _kill(self, now: float) -> State:
+        """
+        What the ranks knew is kept, and who is stuck heeds no TERM. One that was stopped would
+        go on at Slurm's SIGCONT, and save.
+        """
+        self._farewell = Order("kill")
+        return self._end(now)
 
     def _answers(self, node: str, now: float) -> bool:
         seen = self._job.nodes[node]
@@ -236,10 +245,10 @@ class Supervisor:
             self._hear(event.node, event.message, now)
         elif isinstance(event, Joined):
             self._job = facts.connected(self._job, event.node, now)
-            if self._is_stopping:
-                self._hub.say(Order("stop"), event.node)
             if self._state in {self._ending, self._killing}:
-                self._hub.say(Order("end"), event.node)
+                self._hub.say(self._farewell, event.node)
+            elif self._is_stopping:
+                self._hub.say(Order("stop"), event.node)
         else:
             self._job = facts.disconnected(self._job, event.node)
             self._dumping_nodes.discard(event.node)

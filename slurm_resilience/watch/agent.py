@@ -8,7 +8,7 @@ What travels where:
     sampler -> agent     GPUs, links, kernel log (`watch.sampler`), over a pipe
     agent -> keeper      "end", over a pipe; its closing means the agent is dead
     agent -> supervisor  reports, notices, stacks, how the command ended (`watch.messages`)
-    supervisor -> agent  stop, dump, end, over the same line
+    supervisor -> agent  stop, dump, end, kill, over the same line
 
 An agent without a supervisor ends its ranks: an orphan must not burn GPUs.
 """
@@ -168,7 +168,8 @@ class Agent:
         self._heed_signals()
         self._hardware.tick(now)
         self._report(now)
-        if self._is_stopping and now - self._stopped_at >= STOP_EVERY_S:
+        # Ranks that are being ended must not begin to save.
+        if self._is_stopping and not self._is_ending and now - self._stopped_at >= STOP_EVERY_S:
             self._stopped_at = now
             self._beats.stop()
         self._send_stacks(now)
@@ -190,6 +191,10 @@ class Agent:
             self._is_stopping = True
         elif order.word == "end":
             self._is_ending = True
+        elif order.word == "kill":
+            self._is_ending = True
+            if self._command is not None:
+                self._command.kill()
         elif order.word == "dump":
             self._hardware.hurry()
             self._dump = Dump(

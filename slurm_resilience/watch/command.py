@@ -50,6 +50,12 @@ class Command:
             except BrokenPipeError:
                 pass  # it has ended by itself
 
+    def kill(self) -> None:
+        """End the whole tree without grace, also while it is being ended; returns at once."""
+        self._asked = True
+        if self._keeper.stdin is not None:
+            self._keeper.stdin.close()
+
     def ended(self, errors: Path, *, spare: Sequence[int]) -> Exited | None:
         """How it ended, None while it runs; *errors* holds the ranks' error files."""
         code = self._keeper.poll()

@@ -65,11 +65,12 @@ class Order(msgspec.Struct, frozen=True):
     """
     What the agent is to do.
 
-    stop: tell the ranks to save and stop. dump: send their stacks and a fresh report. end: end them, and itself.
-    stay: nothing; the supervisor is there.
+    stop: tell the ranks to save and stop. dump: send their stacks and a fresh report. end: end
+    them with grace, and itself. kill: the same without grace. stay: nothing; the supervisor is
+    there.
     """
 
-    word: Literal["stay", "stop", "dump", "end"]
+    word: Literal["stay", "stop", "dump", "end", "kill"]
 
 
 class LineError(ResilienceError):
