@@ -2,29 +2,59 @@
 The `slurm-resilience` command: one small module a command group.
 
 The only place that prints to people or chooses an exit status. 0: done (or fit); 1: unfit;
-3: undecided; 2: could not do it, with one line that says why.
+3: undecided; 2: could not do it, with one line that says why; 70: a fault of this program.
 """
 
 import argparse
 import logging
+import os
 import sys
+import traceback
 from collections.abc import Sequence
 
 from slurm_resilience import __version__
 from slurm_resilience.errors import ResilienceError
+from slurm_resilience.plain import plain
 
 COULD_NOT = 2
+FAULT = 70
+"""EX_SOFTWARE of sysexits.h. Python's own status for a traceback is 1, which is an answer here."""
+UNHEARD = 141
+"""What a shell makes of SIGPIPE."""
+
+_STATUSES = (
+    "Exit status, of every command but `run` and `agent`, which end as what they run: 0 done (or fit,"
+    " sound); 1 unfit, unsound; 2 could not do it, one line says why; 3 undecided; 70 a fault of this"
+    " program, with its traceback."
+)
+
+
+class _Lines(logging.Formatter):
+    """One line a record, whatever text of a user's is in it."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        return plain(super().formatMessage(record))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command."""
-    logging.basicConfig(format="slurm-resilience: %(message)s", level=logging.INFO)
-    arguments = _parser().parse_args(argv)
+    said = logging.StreamHandler()
+    said.setFormatter(_Lines("slurm-resilience: %(message)s"))
+    logging.basicConfig(handlers=[said], level=logging.INFO)
     try:
+        arguments = _parser().parse_args(argv)
         status: int = arguments.do(arguments)
+        sys.stdout.flush()
     except ResilienceError as error:
-        print(f"slurm-resilience: {error}", file=sys.stderr)
+        print(f"slurm-resilience: {plain(str(error))}", file=sys.stderr)
         return COULD_NOT
+    except BrokenPipeError:
+        # Python would try once more to write what nobody reads, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UNHEARD
+    except Exception:  # noqa: BLE001 - the last place where the exit status can be chosen
+        traceback.print_exc()
+        return FAULT
     return status
 
 
@@ -42,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="slurm-resilience",
         description="Keep training on Slurm going: find the fault, leave the node, resume.",
+        epilog=_STATUSES,
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)

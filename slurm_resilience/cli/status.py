@@ -10,9 +10,13 @@ import msgspec
 from slurm_resilience import config
 from slurm_resilience.errors import UsageError
 from slurm_resilience.incident import Heartbeats, Incident
+from slurm_resilience.plain import plain
 from slurm_resilience.requeue.story import Attempt, Story, tell
 from slurm_resilience.run_directory import takes_part
 from slurm_resilience.slurm.connect import connect
+
+MOST_OF_ONE = 300
+"""Characters of one part of a line, so that what follows it is seen too."""
 
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -34,7 +38,7 @@ def _run(arguments: argparse.Namespace) -> int:
     settings = config.load()
     slurm = connect(settings.slurm)
     is_root = os.geteuid() == 0
-    if arguments.job:
+    if arguments.job is not None:
         job = slurm.job(arguments.job)
         if job is None:
             raise UsageError(
@@ -50,7 +54,7 @@ def _run(arguments: argparse.Namespace) -> int:
     else:
         now = time.time()
         for story in stories:
-            print("\n".join(_lines(story, now)))
+            print("\n".join(plain(line) for line in _lines(story, now)))
     return 0
 
 
@@ -64,10 +68,10 @@ def _lines(story: Story, now: float) -> Iterator[str]:
     if job.excluded:
         words.append(f"without {','.join(job.excluded)}")
     yield " ".join(words)
-    if not story.run_directory:
+    if story.unread:
+        yield f"  {story.run_directory or 'its Comment'}: {story.unread}"
+    elif not story.run_directory:
         yield "  takes no part: its Comment does not say slurm-resilience"
-    elif story.unread:
-        yield f"  {story.run_directory}: {story.unread}"
     elif not story.attempts:
         yield f"  {story.run_directory}: nothing there yet"
     for attempt in story.attempts:
@@ -97,7 +101,6 @@ def _progress(heartbeats: Heartbeats, now: float) -> str:
 
 def _incident(incident: Incident) -> str:
     suspects = ",".join(dict.fromkeys(suspect.node for suspect in incident.suspects))
-    accused = f", suspects {suspects}" if suspects else ""
-    return (
-        f"{incident.kind} ({incident.class_}): {incident.reason} -> {incident.retry}{accused}"
-    )
+    accused = f", suspects {plain(suspects, most=MOST_OF_ONE)}" if suspects else ""
+    reason = plain(incident.reason, most=MOST_OF_ONE)
+    return f"{incident.kind} ({incident.class_}): {reason} -> {incident.retry}{accused}"
