@@ -64,6 +64,27 @@ class Records:
         self._put(lambda: found.extend(self._read(attempt))).wait(wait_s)
         return list(found)
 
+    def saved_before(self, attempt: int, *, job: str, wait_s: float) -> int | None:
+        """
+        The newest step that earlier attempts of *job* knew to be saved, as far as it can be read
+        in time; None where there is none.
+        """
+        found = [-1]
+        self._put(lambda: found.extend(self._saved(attempt, job))).wait(wait_s)
+        newest = max(found)
+        return newest if newest >= 0 else None
+
+    def _saved(self, attempt: int, job: str) -> Iterator[int]:
+        for incident in self._read(attempt):
+            if incident.job == job:
+                yield incident.saved_step if incident.saved_step is not None else -1
+        for number in range(attempt):
+            with contextlib.suppress(UntrustedFileError):
+                owner = os.geteuid()
+                summary = run_directory.read_heartbeats(self.directory, number, owner=owner)
+                if summary is not None and summary.job == job:
+                    yield from (rank.saved_step for rank in summary.ranks)
+
     def _read(self, attempt: int) -> Iterator[Incident]:
         for number in range(attempt):
             with contextlib.suppress(UntrustedFileError):

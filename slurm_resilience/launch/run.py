@@ -17,7 +17,7 @@ from slurm_resilience.launch import place, rendezvous
 from slurm_resilience.launch.ending import Ending
 from slurm_resilience.launch.hub import Hub
 from slurm_resilience.launch.job import ThisJob
-from slurm_resilience.launch.records import Records
+from slurm_resilience.launch.records import RECORD_S, Records
 from slurm_resilience.launch.step import Step, kept_from_srun, srun_command, step_environment
 from slurm_resilience.launch.supervisor import Doors, Supervisor
 from slurm_resilience.signals import caught
@@ -68,6 +68,7 @@ def run(
             meeting_address=environ.get("MASTER_ADDR", ""),
             attempt_directory=str(records.attempt_directory),
             ranks_per_node=wishes.ranks_per_node,
+            saved_step=records.saved_before(this.attempt, job=this.id, wait_s=RECORD_S),
             settings=config.watch,
             job_variables=kept_from_srun(environ),
         )

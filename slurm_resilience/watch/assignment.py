@@ -26,6 +26,8 @@ class Assignment(msgspec.Struct, frozen=True):
     """Empty: where srun was started, as this node sees it."""
     ranks_per_node: int | None = None
     """None: one for each GPU."""
+    saved_step: int | None = None
+    """The newest that earlier attempts knew to be saved."""
     settings: WatchSettings = WatchSettings()
     job_variables: dict[str, str] = {}
     """Slurm's variables of the batch script that were kept from srun."""

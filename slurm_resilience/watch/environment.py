@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from slurm_resilience.watch.assignment import VARIABLE, Assignment
-from slurm_resilience.watch.heartbeat import DIRECTORY_VARIABLE
+from slurm_resilience.watch.heartbeat import DIRECTORY_VARIABLE, SAVED_VARIABLE
 
 RECORDED_COLLECTIVES = "2000"
 """NCCL's flight recorder is off in older versions of torch, and without it a collective that
@@ -61,6 +61,8 @@ def for_ranks(
     if assignment.attempt_directory:
         folder = f"{assignment.attempt_directory}/{FLIGHT_RECORDER_FOLDER}"
         defaults[names["file"]] = f"{folder}/rank-"
+    if assignment.saved_step is not None:
+        defaults[SAVED_VARIABLE] = str(assignment.saved_step)
     if here.interface:
         defaults["GLOO_SOCKET_IFNAME"] = here.interface
     if here.shield:

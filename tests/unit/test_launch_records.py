@@ -6,9 +6,11 @@ import threading
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from slurm_resilience import run_directory
 from slurm_resilience.clock import SteadyClock
-from slurm_resilience.incident import Heartbeats, Incident
+from slurm_resilience.incident import Heartbeats, Incident, RankProgress
 from slurm_resilience.launch.records import Records
 
 INCIDENT = Incident(
@@ -23,6 +25,25 @@ def test_what_was_left_is_found_again(tmp_path: Path) -> None:
     found = Records(tmp_path, 1).incidents_before(1, wait_s=20)
 
     assert found == [INCIDENT]
+
+
+def test_what_was_saved_before_is_known(tmp_path: Path) -> None:
+    """The newest step of any earlier attempt of this job; what cannot be trusted says nothing."""
+    ranks = (
+        RankProgress(0, "n1", 50, "step", 40, 0.1),
+        RankProgress(1, "n2", 50, "step", -1, 0.1),
+    )
+    for number in range(4):
+        run_directory.write_incident(tmp_path, replace(INCIDENT, attempt=number, saved_step=10))
+    run_directory.write_heartbeats(tmp_path, Heartbeats("7", 1, 1.0, ranks))
+    foreign = replace(ranks[0], saved_step=99)
+    run_directory.write_heartbeats(tmp_path, Heartbeats("6", 2, 1.0, (foreign,)))
+    (tmp_path / "attempt-3" / "heartbeat.json").symlink_to("/etc/passwd")
+
+    def saved(attempt: int) -> int | None:
+        return Records(tmp_path, attempt).saved_before(attempt, job="7", wait_s=20)
+
+    assert [saved(attempt) for attempt in (0, 1, 2, 4)] == [None, 10, 40, 40]
 
 
 def test_a_directory_that_cannot_be_written_is_told_once(

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from slurm_resilience.watch.assignment import Assignment, to_environment
@@ -38,6 +39,19 @@ def test_what_the_user_set_stays() -> None:
     found = ranks_find(own)
 
     assert {name: found[name] for name in own} == own
+
+
+def test_ranks_know_what_was_saved_before() -> None:
+    """A step that an earlier attempt saved is named, unless the user says otherwise, even nothing."""
+    later = msgspec.structs.replace(ASSIGNMENT, saved_step=40)
+
+    def told(assignment: Assignment, environ: dict[str, str]) -> str | None:
+        here = Surroundings(Path("/dev/shm/x"), 4, None, shield=False, torch=None)
+        return for_ranks(environ, assignment, here).get("SLURM_RESILIENCE_SAVED_STEP")
+
+    assert told(ASSIGNMENT, {}) is None
+    assert told(later, {}) == "40"
+    assert told(later, {"SLURM_RESILIENCE_SAVED_STEP": ""}) == ""
 
 
 def test_the_token_does_not_reach_the_ranks() -> None:
