@@ -12,7 +12,8 @@ from slurm_resilience.errors import LockBusyError
 @contextmanager
 def held(path: Path, *, wait_s: float = 0.0) -> Iterator[None]:
     """Hold the lock file *path*; `LockBusyError` when it is not free within *wait_s* seconds."""
-    lock = FileLock(path, timeout=wait_s)
+    # Not bound to a thread: another one may let go of it.
+    lock = FileLock(path, timeout=wait_s, thread_local=False)
     try:
         lock.acquire()
     except Timeout as error:

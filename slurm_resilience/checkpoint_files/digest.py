@@ -11,7 +11,7 @@ import zlib
 from pathlib import Path
 
 from slurm_resilience.checkpoint_files.manifest import File
-from slurm_resilience.errors import CheckpointError
+from slurm_resilience.errors import CheckpointLoadError
 
 BLOCK_BYTES = 8 << 20
 
@@ -21,13 +21,13 @@ def digest(path: Path, *, from_disk: bool = False) -> File:
     Size and digest of a plain file, read in blocks.
 
     *from_disk*: drop what the page cache holds of it first, so that the bytes come from where
-    they were written to. Raises `CheckpointError` where it cannot be read or is no plain file.
+    they were written to. Raises `CheckpointLoadError` where it cannot be read or is no plain file.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb", buffering=0) as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise CheckpointError(f"{path.name} is not a plain file")
+                raise CheckpointLoadError(f"{path.name} is not a plain file")
             if from_disk:
                 os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
             block = memoryview(bytearray(BLOCK_BYTES))
@@ -36,5 +36,5 @@ def digest(path: Path, *, from_disk: bool = False) -> File:
                 size += count
                 crc = zlib.crc32(block[:count], crc)
     except OSError as error:
-        raise CheckpointError(f"{path.name}: {error.strerror}") from error
+        raise CheckpointLoadError(f"{path.name}: {error.strerror}") from error
     return File(size_bytes=size, crc32=crc)

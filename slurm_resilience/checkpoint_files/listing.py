@@ -7,9 +7,10 @@ from typing import NamedTuple
 from slurm_resilience.checkpoint_files import manifest as manifests
 from slurm_resilience.checkpoint_files.digest import digest
 from slurm_resilience.checkpoint_files.manifest import File, Manifest
-from slurm_resilience.errors import CheckpointError
+from slurm_resilience.errors import CheckpointError, CheckpointPlaceError
 
 PATTERN = "step-*"
+MOST_SHOWN = 200
 
 
 class Found(NamedTuple):
@@ -31,16 +32,24 @@ def found(directory: Path) -> list[Found]:
     All checkpoints in *directory*, or the one that it is: the newest first by the step in their
     manifest, those without a readable manifest last.
 
-    Raises `CheckpointError` where the directory cannot be read.
+    Raises `CheckpointPlaceError` where the directory cannot be read.
     """
-    if (directory / manifests.NAME).is_file():
-        return [look(directory)]
     try:
+        if (directory / manifests.NAME).is_file():
+            return [look(directory)]
         names = sorted(path.name for path in directory.iterdir() if path.match(PATTERN))
     except OSError as error:
-        raise CheckpointError(f"{directory}: {error.strerror}") from error
+        raise CheckpointPlaceError(f"{shown(directory)}: {error.strerror}") from error
     entries = [look(directory / name) for name in reversed(names)]
     return sorted(entries, key=step_of, reverse=True)
+
+
+def shown(path: Path) -> str:
+    """The name of *path* for a message of one line."""
+    text = str(path)
+    if len(text) > MOST_SHOWN:
+        text = f"{text[:MOST_SHOWN]}…"
+    return text if text.isprintable() else repr(text)
 
 
 def look(path: Path) -> Found:

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from slurm_resilience.errors import CheckpointError, UntrustedFileError
+from slurm_resilience.errors import CheckpointLoadError, UntrustedFileError
 from slurm_resilience.files import read_bounded
 
 NAME = "manifest.json"
@@ -78,36 +78,38 @@ def parsed(data: bytes) -> Manifest:
     """
     The manifest in *data*.
 
-    Raises `CheckpointError` where it is cut, damaged, of another format, or names a file that no
+    Raises `CheckpointLoadError` where it is cut, damaged, of another format, or names a file that no
     checkpoint has (a path that leads elsewhere, for one).
     """
     try:
         sealed = msgspec.json.decode(data, type=_Sealed)
         if zlib.crc32(sealed.manifest) != sealed.crc32:
-            raise CheckpointError(f"{NAME} is damaged: its digest differs")
+            raise CheckpointLoadError(f"{NAME} is damaged: its digest differs")
         manifest = msgspec.json.decode(sealed.manifest, type=Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise CheckpointError(f"{NAME} is damaged or of another version: {error}") from error
+        raise CheckpointLoadError(
+            f"{NAME} is damaged or of another version: {error}"
+        ) from error
     for name in manifest.files:
         if not _FILE_NAME.fullmatch(name):
-            raise CheckpointError(
+            raise CheckpointLoadError(
                 f"{NAME} names {name[:80]!r}, which is no file of a checkpoint"
             )
     ranks = range(manifest.world_size)
     needed = {INDEX, *map(tensors_name, ranks), *map(values_name, ranks)}
     if missing := needed - manifest.files.keys():
-        raise CheckpointError(f"{NAME} does not name {min(missing)}")
+        raise CheckpointLoadError(f"{NAME} does not name {min(missing)}")
     return manifest
 
 
 def read(checkpoint: Path) -> Manifest:
-    """The manifest of the checkpoint in directory *checkpoint*; `CheckpointError` as `parsed`."""
+    """The manifest of the checkpoint in directory *checkpoint*; `CheckpointLoadError` as `parsed`."""
     try:
         data = read_bounded(checkpoint / NAME, most_bytes=MOST_BYTES)
     except FileNotFoundError as error:
-        raise CheckpointError(f"{NAME} is missing") from error
+        raise CheckpointLoadError(f"{NAME} is missing") from error
     except OSError as error:
-        raise CheckpointError(f"{NAME}: {error.strerror}") from error
+        raise CheckpointLoadError(f"{NAME}: {error.strerror}") from error
     except UntrustedFileError as error:
-        raise CheckpointError(str(error)) from error
+        raise CheckpointLoadError(str(error)) from error
     return parsed(data)

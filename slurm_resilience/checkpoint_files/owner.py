@@ -15,7 +15,12 @@ from pathlib import Path
 
 import msgspec
 
-from slurm_resilience.errors import CheckpointError, LockBusyError, UntrustedFileError
+from slurm_resilience.errors import (
+    CheckpointInUseError,
+    CheckpointPlaceError,
+    LockBusyError,
+    UntrustedFileError,
+)
 from slurm_resilience.files import read_bounded, replace
 from slurm_resilience.locks import held
 
@@ -66,18 +71,44 @@ class Claim:
     """A directory that is ours until `release`."""
 
     def __init__(self, directory: Path, me: Owner, *, wait_s: float = WAIT_S) -> None:
-        """Claim *directory*; `CheckpointError` where another job holds it."""
+        """Claim *directory*; `CheckpointInUseError` where another job holds it."""
         self._directory = directory
+        self._file_system = directory.stat().st_dev
         self.me = me
         self._lock = ExitStack()
         self._take(wait_s)
-        replace(directory / NAME, msgspec.json.encode(me) + b"\n")
 
     def confirm(self) -> None:
-        """Raise `CheckpointError` once a later attempt has taken over: then write no more."""
+        """Raise `CheckpointInUseError` once another has taken over: then write no more."""
         last = _read(self._directory)
         if last is not None and last.token != self.me.token:
-            raise CheckpointError(f"{self._directory}: taken over by {last}")
+            raise CheckpointInUseError(
+                f"{self._directory}: taken over by {last}; this process writes there no more"
+            )
+
+    def renew(self) -> bool:
+        """
+        Make and claim the directory again where it was deleted; whether it was.
+
+        Raises `CheckpointInUseError` where another has taken it meanwhile, and
+        `CheckpointPlaceError` where its file system is gone: what is written to the empty
+        mount point fills another disk, and nobody finds it once the mount is back.
+        """
+        self.confirm()
+        try:
+            (self._directory / NAME).lstat()
+        except FileNotFoundError:
+            pass
+        else:
+            return False
+        if _file_system(self._directory) != self._file_system:
+            raise CheckpointPlaceError(
+                f"{self._directory} is gone, and the file system that it was on; mount it again"
+            )
+        self._directory.mkdir(exist_ok=True)
+        self._lock.close()
+        self._take(0.0)
+        return True
 
     def release(self) -> None:
         """Let go of the lock."""
@@ -91,7 +122,7 @@ class Claim:
         except LockBusyError as error:
             last = _read(self._directory)
             if not self.me.follows(last):
-                raise CheckpointError(
+                raise CheckpointInUseError(
                     f"{self._directory} is in use by {last or 'another process'}; "
                     "give each job a directory of its own"
                 ) from error
@@ -103,6 +134,12 @@ class Claim:
                 "%s: no locks on this file system; nothing keeps a second job out",
                 self._directory,
             )
+        replace(self._directory / NAME, msgspec.json.encode(self.me) + b"\n")
+
+
+def _file_system(directory: Path) -> int | None:
+    nearest = directory if directory.exists() else directory.parent
+    return nearest.stat().st_dev if nearest.exists() else None
 
 
 def _read(directory: Path) -> Owner | None:

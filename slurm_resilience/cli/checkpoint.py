@@ -2,14 +2,14 @@
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from slurm_resilience.checkpoint_files.listing import Found, found, problems
-from slurm_resilience.errors import CheckpointError
+from slurm_resilience.checkpoint_files.listing import Found, found, problems, shown
 
 SOUND, UNSOUND = 0, 1
 GIB = 1 << 30
@@ -57,25 +57,26 @@ def verify(arguments: argparse.Namespace) -> int:
 def path(arguments: argparse.Namespace) -> int:
     """Print the newest sound checkpoint; what was skipped goes to standard error."""
     newest = None
-    for entry in _entries(arguments.directory):
+    for entry in found(arguments.directory):
         problem = next(problems(entry), "")
         if not problem:
             newest = entry.path
             break
-        print(f"skipped {entry.path}: {problem}", file=sys.stderr)
+        print(f"skipped {shown(entry.path)}: {problem}", file=sys.stderr)
     if arguments.json:
         print(json.dumps({"path": None if newest is None else str(newest)}))
     elif newest is None:
-        print(f"no sound checkpoint in {arguments.directory}", file=sys.stderr)
+        print(f"no sound checkpoint in {shown(arguments.directory)}", file=sys.stderr)
     else:
-        print(newest)
+        # As the system has it: a name need not be text.
+        sys.stdout.buffer.write(os.fsencode(newest) + b"\n")
     return UNSOUND if newest is None else SOUND
 
 
 def _show(arguments: argparse.Namespace, judge: Callable[[Found], str]) -> int:
-    reports = [Report(entry, judge(entry)) for entry in _entries(arguments.directory)]
+    reports = [Report(entry, judge(entry)) for entry in found(arguments.directory)]
     # A job that is running may have removed an old one meanwhile: that is no damage.
-    reports = [report for report in reports if report.entry.path.exists()]
+    reports = [report for report in reports if os.path.lexists(report.entry.path)]
     if arguments.json:
         print(json.dumps({"checkpoints": [_document(report) for report in reports]}))
     elif reports:
@@ -83,14 +84,8 @@ def _show(arguments: argparse.Namespace, judge: Callable[[Found], str]) -> int:
         for report in reports:
             print(_line(report, sound="sound" if arguments.do is verify else "whole"))
     else:
-        print(f"no checkpoints in {arguments.directory}")
+        print(f"no checkpoints in {shown(arguments.directory)}")
     return UNSOUND if any(report.problem for report in reports) else SOUND
-
-
-def _entries(directory: Path) -> list[Found]:
-    if not directory.is_dir():
-        raise CheckpointError(f"{directory}: no such directory")
-    return found(directory)
 
 
 def _document(report: Report) -> dict[str, object]:
@@ -109,7 +104,7 @@ def _document(report: Report) -> dict[str, object]:
 def _line(report: Report, *, sound: str) -> str:
     manifest = report.entry.manifest
     if manifest is None:
-        return f"{'?':>9}  {report.entry.path.name}: {report.problem}"
+        return f"{'?':>9}  {shown(Path(report.entry.path.name))}: {report.problem}"
     saved = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(manifest.saved_at))
     return (
         f"{manifest.step:>9}  {saved}  {manifest.world_size:>5}  {manifest.size_bytes / GIB:>9.3f}"

@@ -1,18 +1,27 @@
 """Where checkpoints go, how often, and how many are kept."""
 
+import errno
 import os
 import platform
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from slurm_resilience.checkpoint_files.keep import remove_unfinished
+from slurm_resilience.checkpoint_files.listing import shown
 from slurm_resilience.checkpoint_files.owner import Claim, owner
-from slurm_resilience.errors import CheckpointError, UsageError
+from slurm_resilience.errors import CheckpointPlaceError, CheckpointSaveError, UsageError
 from slurm_resilience.training.due import Due
 from slurm_resilience.training.peers import Failure, Peers
 
 PROBE_BYTES = 4096
+NOT_A_PLACE = frozenset({
+    errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP,
+    errno.ENAMETOOLONG, errno.EINVAL,
+})  # fmt: skip
+"""What a person has to see to; the rest is a disk that is full or ill."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +42,8 @@ class Checkpoints:
 
     def __post_init__(self) -> None:
         """Refuse nonsense with a `UsageError`."""
-        if not str(self.directory):
-            raise UsageError("Checkpoints: the directory has no name")
+        if not str(self.directory) or "\0" in str(self.directory):
+            raise UsageError(f"Checkpoints: {str(self.directory)!r} is no name of a directory")
         if self.every_steps is None and self.every_minutes is None:
             raise UsageError(
                 "Checkpoints: set every_steps or every_minutes, or nothing is saved"
@@ -63,8 +72,9 @@ def claimed(path: Path, peers: Peers) -> Claim | None:
     """
     Make and claim the directory; the claim is rank 0's, other ranks get None.
 
-    Every rank has to come here. Raises `CheckpointError` on all of them where one cannot write
-    there or sees another directory under that name, or where another job is writing there.
+    Every rank has to come here. Raises on all of them: `CheckpointPlaceError` where one may not
+    write there or sees another directory under that name, `CheckpointSaveError` where the disk is
+    full or fails, `CheckpointInUseError` where another job is writing there.
     """
     token = peers.first(lambda: _made(path))
     peers.each(lambda: _probe(path, token, peers.rank))
@@ -77,24 +87,44 @@ def claimed(path: Path, peers: Peers) -> Claim | None:
 
 
 def _made(path: Path) -> str:
-    if not path.parent.is_dir():
-        raise CheckpointError(f"{path.parent} does not exist; is its file system mounted?")
-    try:
-        path.mkdir(exist_ok=True)
-    except FileExistsError as error:
-        raise CheckpointError(f"{path} is not a directory") from error
+    with _usable(path):
+        if not path.parent.is_dir():
+            raise CheckpointPlaceError(
+                f"{path.parent} does not exist or is not a directory; is its file system mounted?"
+            )
+        try:
+            path.mkdir(exist_ok=True)
+        except FileExistsError as error:
+            raise CheckpointPlaceError(
+                f"{path} is not a directory; move it away, or name another"
+            ) from error
     return secrets.token_hex(8)
 
 
 def _probe(path: Path, token: str, rank: int) -> None:
-    if not path.is_dir():
-        raise CheckpointError(f"{path} does not exist here; all nodes have to share it")
-    probe = _probe_path(path, token, rank)
+    with _usable(path):
+        if not path.is_dir():
+            raise CheckpointPlaceError(
+                f"{path} does not exist here; all nodes have to share it"
+            )
+        probe = _probe_path(path, token, rank)
+        try:
+            probe.write_bytes(bytes(PROBE_BYTES))
+        except OSError:
+            with suppress(OSError):
+                probe.unlink(missing_ok=True)
+            raise
+
+
+@contextmanager
+def _usable(path: Path) -> Iterator[None]:
     try:
-        probe.write_bytes(bytes(PROBE_BYTES))
+        yield
     except OSError as error:
-        probe.unlink(missing_ok=True)
-        raise CheckpointError(f"{path}: cannot write there: {error.strerror}") from error
+        text = f"{shown(path)}: cannot write there: {error.strerror}"
+        if error.errno in NOT_A_PLACE:
+            raise CheckpointPlaceError(f"{text}; give Checkpoints(...) another") from error
+        raise CheckpointSaveError(text) from error
 
 
 def _check_seen(path: Path, token: str, world_size: int) -> None:
@@ -103,7 +133,7 @@ def _check_seen(path: Path, token: str, world_size: int) -> None:
     for probe in probes:
         probe.unlink(missing_ok=True)
     if missing:
-        raise CheckpointError(
+        raise CheckpointPlaceError(
             f"{path} is not the same directory on every node: rank {missing[0]} sees another; "
             "use a shared file system"
         )
@@ -114,10 +144,11 @@ def _probe_path(path: Path, token: str, rank: int) -> Path:
 
 
 def _claim(path: Path) -> Claim:
-    claim = Claim(path, owner(os.environ, node=platform.node(), pid=os.getpid()))
-    try:
-        remove_unfinished(path)
-    except OSError:
-        claim.release()
-        raise
+    with _usable(path):
+        claim = Claim(path, owner(os.environ, node=platform.node(), pid=os.getpid()))
+        try:
+            remove_unfinished(path)
+        except OSError:
+            claim.release()
+            raise
     return claim

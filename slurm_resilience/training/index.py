@@ -19,7 +19,7 @@ from torch.distributed.checkpoint.metadata import (
 )
 
 from slurm_resilience.checkpoint_files.manifest import File
-from slurm_resilience.errors import CheckpointError
+from slurm_resilience.errors import CheckpointLoadError
 from slurm_resilience.training.tree import dtype
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -83,7 +83,7 @@ def parsed(data: bytes, files: Mapping[str, File]) -> Index:
     """
     The index in *data*; *files* are those of the manifest.
 
-    Raises `CheckpointError` where a piece lies outside its file or its tensor, or where the
+    Raises `CheckpointLoadError` where a piece lies outside its file or its tensor, or where the
     pieces of a tensor are more or less than the tensor: a wrong size never becomes an allocation.
     """
     try:
@@ -91,14 +91,14 @@ def parsed(data: bytes, files: Mapping[str, File]) -> Index:
         for name, tensor in index.tensors.items():
             _check(name, tensor, files)
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
-        raise CheckpointError(f"index.json: {error}") from error
+        raise CheckpointLoadError(f"index.json: {error}") from error
     return index
 
 
 def _tensor(metadata: Metadata, name: str, pieces: list[Piece]) -> Tensor:
     known = metadata.state_dict_metadata[name]
     if not isinstance(known, TensorStorageMetadata):
-        raise CheckpointError(f"{name} is not a tensor")
+        raise CheckpointLoadError(f"{name} is not a tensor")
     text = str(known.properties.dtype).removeprefix("torch.")
     return Tensor(dtype=text, sizes=tuple(known.size), pieces=tuple(pieces))
 

@@ -2,8 +2,9 @@
 The ranks of one training, talking over a gloo group of their own.
 
 Apart from the user's collectives, so that what the writer thread exchanges never meets them. Every
-exchange carries failures along: where one rank fails, all raise the same error and none waits for
-it. A rank that died breaks its connections and is noticed at once; one that is silent, after the
+exchange carries failures along: where one rank fails, all raise the same error (a `CheckpointError`
+of its kind, or a `UsageError`; its cause is the `OSError`, where there was one) and none waits for it.
+A rank that died breaks its connections and is noticed at once; one that is silent, after the
 group's time-out.
 """
 
@@ -30,6 +31,9 @@ class Failure(NamedTuple):
     rank: int
     node: str
     text: str
+    kind: type[CheckpointError | UsageError] = CheckpointError
+    errno: int | None = None
+    """What the system said, where it was the system."""
 
 
 class Peers:
@@ -77,16 +81,21 @@ class Peers:
             return do()
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
-            return Failure(self.rank, platform.node(), f"{where}{error.strerror or error}")
+            text = f"{where}{error.strerror or error}"
+            return Failure(self.rank, platform.node(), text, CheckpointError, error.errno)
+        except (CheckpointError, UsageError) as error:
+            cause = error.__cause__
+            number = cause.errno if isinstance(cause, OSError) else None
+            return Failure(self.rank, platform.node(), str(error), type(error), number)
         except ResilienceError as error:
             return Failure(self.rank, platform.node(), str(error))
 
     def each(self, do: Callable[[], T]) -> list[T]:
-        """What *do* returns on every rank, by rank; `CheckpointError` on all where one fails."""
+        """What *do* returns on every rank, by rank; its error on all where one fails."""
         return self.shared(self.tried(do))
 
     def shared(self, mine: T | Failure) -> list[T]:
-        """Every rank's outcome of `tried`, by rank; `CheckpointError` on all where one failed."""
+        """Every rank's outcome of `tried`, by rank; its error on all where one failed."""
         if self.alone:
             return _succeeded([mine])
         everybody: list[T | Failure | None] = [None] * self.world_size
@@ -95,7 +104,7 @@ class Peers:
         return _succeeded(everybody)
 
     def first(self, do: Callable[[], T]) -> T:
-        """What *do* returns on rank 0, told to all; `CheckpointError` on all where it fails."""
+        """What *do* returns on rank 0, told to all; its error on all where it fails."""
         told: list[T | Failure | None] = [self.tried(do) if self.rank == 0 else None]
         if not self.alone:
             with _connected():
@@ -106,7 +115,7 @@ class Peers:
         """
         *do* on every rank, *then* on rank 0 over all that was returned; its result told to all.
 
-        Raises `CheckpointError` on all ranks where any part fails; *then* is left out if *do*
+        Raises the error on all ranks where any part fails; *then* is left out if *do*
         failed anywhere.
         """
         everybody = self._gathered(do)
@@ -158,8 +167,9 @@ def _connected() -> Iterator[None]:
 def _succeeded(results: list[T | Failure | None]) -> list[T]:
     failures = [result for result in results if isinstance(result, Failure)]
     if failures:
-        rank, node, text = failures[0]
+        rank, node, text, kind, number = failures[0]
         more = f" (and {len(failures) - 1} more ranks)" if len(failures) > 1 else ""
         where = f"rank {rank} on {node}: " if len(results) > 1 else ""
-        raise CheckpointError(f"{where}{text}{more}")
+        cause = None if number is None else OSError(number, os.strerror(number))
+        raise kind(f"{where}{text}{more}") from cause
     return results  # type: ignore[return-value]

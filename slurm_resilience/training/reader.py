@@ -14,7 +14,7 @@ from torch.distributed.checkpoint.planner import ReadItem
 
 from slurm_resilience.checkpoint_files import manifest as manifests
 from slurm_resilience.checkpoint_files.manifest import Manifest
-from slurm_resilience.errors import CheckpointError, UntrustedFileError
+from slurm_resilience.errors import CheckpointLoadError, UntrustedFileError
 from slurm_resilience.files import read_bounded
 from slurm_resilience.training.index import Piece, Tensor, parsed
 from slurm_resilience.training.state import Values
@@ -22,7 +22,7 @@ from slurm_resilience.training.tree import dtype
 
 
 class Reader:
-    """One checkpoint, open for reading. All errors are `CheckpointError` and name the file."""
+    """One checkpoint, open for reading. All errors are `CheckpointLoadError` and name the file."""
 
     def __init__(self, path: Path, manifest: Manifest) -> None:
         self.path = path
@@ -41,14 +41,14 @@ class Reader:
         try:
             return msgspec.msgpack.decode(self._content(name), type=Values)
         except msgspec.DecodeError as error:
-            raise CheckpointError(f"{self.path / name}: {error}") from error
+            raise CheckpointLoadError(f"{self.path / name}: {error}") from error
 
     def tensor(self, name: str) -> Tensor:
         """What is known of a tensor."""
         try:
             return self._index.tensors[name]
         except KeyError as error:
-            raise CheckpointError(f"{self.path} holds no tensor {name[:80]!r}") from error
+            raise CheckpointLoadError(f"{self.path} holds no tensor {name[:80]!r}") from error
 
     def room(self, name: str) -> torch.Tensor:
         """Host memory for a tensor; its content is to be `fill`ed in."""
@@ -80,13 +80,13 @@ class Reader:
                 self.path / name, most_bytes=self.manifest.files[name].size_bytes
             )
         except (OSError, UntrustedFileError) as error:
-            raise CheckpointError(f"{self.path / name}: {error}") from error
+            raise CheckpointLoadError(f"{self.path / name}: {error}") from error
 
     def _opened(self, name: str) -> BinaryIO:
         try:
             descriptor = os.open(self.path / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError as error:
-            raise CheckpointError(f"{self.path / name}: {error.strerror}") from error
+            raise CheckpointLoadError(f"{self.path / name}: {error.strerror}") from error
         return os.fdopen(descriptor, "rb", buffering=0)
 
 
@@ -100,7 +100,7 @@ def _read(file: BinaryIO, piece: Piece, tensor: Tensor) -> torch.Tensor:
     while rest:
         count = file.readinto(rest)  # type: ignore[attr-defined]
         if not count:
-            raise CheckpointError(f"{file.name}: ends too early")
+            raise CheckpointLoadError(f"{file.name}: ends too early")
         rest = rest[count:]
     return torch.frombuffer(data, dtype=dtype(tensor.dtype)).view(piece.sizes)
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from slurm_resilience.checkpoint_files.listing import Found, found, look, problems
-from slurm_resilience.errors import CheckpointError
+from slurm_resilience.errors import CheckpointLoadError
 from slurm_resilience.training import rng
 from slurm_resilience.training.peers import Peers
 from slurm_resilience.training.reader import Reader
@@ -30,7 +30,7 @@ def choose(directory: Path, peers: Peers) -> Choice:
     """
     Verify from the newest on, the ranks sharing the reading, until one is sound for all.
 
-    Every rank has to come here. Raises `CheckpointError` where there are checkpoints and none of
+    Every rank has to come here. Raises `CheckpointLoadError` where there are checkpoints and none of
     them is sound: to begin anew is then for a person to decide.
     """
     entries = peers.first(lambda: found(directory))
@@ -49,7 +49,7 @@ def choose(directory: Path, peers: Peers) -> Choice:
             log.warning("skipped %s: %s", path, why)
     if unsound and newest is None:
         path, why = next(iter(unsound.items()))
-        raise CheckpointError(
+        raise CheckpointLoadError(
             f"none of the {len(unsound)} checkpoints in {directory} is sound ({path.name}: {why}); "
             "move them away to begin anew"
         )
@@ -60,16 +60,18 @@ def put_back(state: State, entry: Found, peers: Peers) -> None:
     """
     Fill *state* from a sound checkpoint, part by part, and set the random number generators.
 
-    Raises `CheckpointError` where it does not fit.
+    Raises `CheckpointLoadError` where it does not fit.
     """
     if entry.manifest is None:
-        raise CheckpointError(f"{entry.path}: {entry.problem}")
+        raise CheckpointLoadError(f"{entry.path}: {entry.problem}")
     reader = Reader(entry.path, entry.manifest)
     written_by = entry.manifest.world_size
     same_world = written_by == peers.world_size
     values = reader.values(peers.rank if same_world else 0)
     if missing := state.keys() - values.parts.keys():
-        raise CheckpointError(f"{entry.path} holds no {min(missing)!r}; this run asks for it")
+        raise CheckpointLoadError(
+            f"{entry.path} holds no {min(missing)!r}; this run asks for it"
+        )
     if peers.rank == 0:
         for name in sorted(values.parts.keys() - state.keys()):
             log.warning("%s holds %r, which this run does not ask for", entry.path, name)
@@ -90,15 +92,17 @@ def load(checkpoint: str | os.PathLike[str], part: str) -> Any:  # noqa: ANN401 
     One part of a checkpoint, outside any run: `model.load_state_dict(load(path, "model"))`.
 
     Tensors are whole and in host memory, however many ranks wrote them. What belongs to a rank
-    is rank 0's. Raises `CheckpointError` where the checkpoint is not sound or lacks the part.
+    is rank 0's. Raises `CheckpointLoadError` where the checkpoint is not sound or lacks the part.
     """
     entry = look(Path(checkpoint))
     if entry.manifest is None or (why := next(problems(entry), "")):
-        raise CheckpointError(f"{entry.path}: {entry.problem or why}")
+        raise CheckpointLoadError(f"{entry.path}: {entry.problem or why}")
     reader = Reader(entry.path, entry.manifest)
     parts = reader.values(0).parts
     if part not in parts:
-        raise CheckpointError(f"{entry.path} holds no {part!r}, but {', '.join(sorted(parts))}")
+        raise CheckpointLoadError(
+            f"{entry.path} holds no {part!r}, but {', '.join(sorted(parts))}"
+        )
     return _filled(parts[part], reader, {})
 
 
@@ -124,7 +128,7 @@ def _put_back_part(state: State, name: str, values: Values, reader: Reader) -> N
             state[name] = value
     except (RuntimeError, ValueError, LookupError, TypeError) as error:
         why = " ".join(str(error).split())
-        raise CheckpointError(f"{reader.path}: {name!r} does not fit: {why}") from error
+        raise CheckpointLoadError(f"{reader.path}: {name!r} does not fit: {why}") from error
 
 
 def _filled(data: bytes, reader: Reader, live: MutableMapping[str, torch.Tensor]) -> Any:  # noqa: ANN401 - anything
@@ -135,7 +139,7 @@ def _filled(data: bytes, reader: Reader, live: MutableMapping[str, torch.Tensor]
         if room is None:
             room = reader.room(name)
         if tuple(room.shape) != reader.tensor(name).sizes:
-            raise CheckpointError(
+            raise CheckpointLoadError(
                 f"{reader.path}: {name} has the shape {list(reader.tensor(name).sizes)}, "
                 f"this run's has {list(room.shape)}"
             )
@@ -143,7 +147,7 @@ def _filled(data: bytes, reader: Reader, live: MutableMapping[str, torch.Tensor]
 
     value = decoded(data, target)
     if live:
-        raise CheckpointError(
+        raise CheckpointLoadError(
             f"{reader.path} holds no {next(iter(live))!r}; this run asks for it"
         )
     reader.fill(targets)

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from slurm_resilience.errors import CheckpointError
+from slurm_resilience.errors import CheckpointLoadError
 
 State = dict[str, Any]
 
@@ -22,7 +22,7 @@ def captured() -> State:
 
 
 def restore(state: State) -> None:
-    """Put the generators back; `CheckpointError` where *state* is not one."""
+    """Put the generators back; `CheckpointLoadError` where *state* is not one."""
     try:
         random.setstate(state["python"])
         torch.set_rng_state(state["torch"])
@@ -33,4 +33,6 @@ def restore(state: State) -> None:
         if "cuda" in state and torch.cuda.is_available():
             torch.cuda.set_rng_state(state["cuda"])
     except (LookupError, TypeError, ValueError, RuntimeError) as error:
-        raise CheckpointError(f"not the state of a random number generator: {error}") from error
+        raise CheckpointLoadError(
+            f"not the state of a random number generator: {error}"
+        ) from error

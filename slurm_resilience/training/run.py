@@ -1,5 +1,6 @@
 """What a training script holds: restore, step, finish."""
 
+import logging
 import os
 import time
 from collections.abc import Iterator, MutableMapping
@@ -9,9 +10,10 @@ from types import TracebackType
 from typing import Any
 
 from slurm_resilience.checkpoint_files.owner import Claim
-from slurm_resilience.errors import CheckpointError, ResilienceError, UsageError
+from slurm_resilience.errors import ResilienceError, UsageError
 from slurm_resilience.training.agreement import Agreement, Word
 from slurm_resilience.training.checkpoints import Checkpoints, claimed
+from slurm_resilience.training.earlier import look_for, saved_before
 from slurm_resilience.training.notice import WITH_AGENT, WITHOUT_AGENT, Notice
 from slurm_resilience.training.peers import Peers
 from slurm_resilience.training.pulse import Pulse
@@ -19,6 +21,8 @@ from slurm_resilience.training.restoring import choose, put_back
 from slurm_resilience.training.saver import Saver
 from slurm_resilience.training.state import captured
 from slurm_resilience.watch.heartbeat import DIRECTORY_VARIABLE, Phase
+
+log = logging.getLogger(__name__)
 
 
 class Run:
@@ -52,6 +56,7 @@ class Run:
         self._pid = os.getpid()
         self._peers = Peers(timeout_s=timeout_minutes * 60)
         self._agreement = None if self._peers.alone else Agreement(self._peers)
+        self._saved_before = saved_before(os.environ, rank=self._peers.rank)
         self._pulse = _pulse(self._peers.rank)
         self._notice = Notice(WITH_AGENT if self._pulse.is_seen else WITHOUT_AGENT)
         self._saver: Saver | None = None
@@ -59,16 +64,22 @@ class Run:
         self._last_save_at = time.monotonic()
         self._beat(Phase.START)
 
-    def restore(self) -> int:
+    def restore(self, *, anew: bool = False) -> int:
         """
         Fill the state from the newest checkpoint that all ranks find sound; the first step to do.
 
-        Raises `CheckpointError` where the directory cannot be used, where another job writes
-        there, where none of its checkpoints is sound, or where the state does not fit.
+        Raises `CheckpointPlaceError` where the directory cannot be used, or where an earlier
+        attempt had saved and nothing of it is there; with *anew* the training then begins with
+        step 0. `CheckpointInUseError` where another job writes there, `CheckpointSaveError` where
+        the disk is full or fails, `CheckpointLoadError` where no checkpoint is sound or the
+        newest sound one does not fit the state, `UsageError` where the state cannot be saved.
         """
         if self._saver:
             raise UsageError("Run: restore() was called before; make a new Run to begin again")
         self._beat(Phase.LOAD)
+        before = self._peers.most(self._saved_before)
+        if not anew:
+            self._peers.first(lambda: look_for(self._directory, before))
         claim = claimed(self._directory, self._peers)
         try:
             self._saver = self._restored(claim)
@@ -77,6 +88,11 @@ class Run:
                 claim.release()
             raise
         self._last = self._last_save = self._saver.saved_step
+        if self._peers.rank == 0 and self._last < before:
+            log.warning(
+                "step %d had been saved, and is gone or damaged: going on from step %d",
+                before, self._last + 1,
+            )  # fmt: skip
         self._last_save_at = time.monotonic()
         self._beat(Phase.START)
         return self._last + 1
@@ -116,7 +132,8 @@ class Run:
         The training has ended: save the last step, unless *save* is false or it is saved; wait
         until everything is on disk.
 
-        Raises `CheckpointError` where the last save failed.
+        Raises `CheckpointSaveError` where the last save failed, or `CheckpointInUseError` where
+        that was because another has taken the directory over.
         """
         if os.getpid() != self._pid:
             return
@@ -125,7 +142,7 @@ class Run:
             if save and self._last > self._last_save:
                 self._save(self._last, wait=True)
             self._beat(Phase.SAVE)
-            self._saver.wait()
+            self._saver.wait(final=True)
             problem = self._saver.problem
         if not self.stopped:  # who stopped on request is not done, and wants to come back
             self._beat(Phase.DONE)
@@ -191,10 +208,10 @@ class Run:
         self._last_save, self._last_save_at = step, time.monotonic()
         try:
             self._saver.begin(step, self.state)
-        except CheckpointError as error:
-            self._saver.failed(step, error)
+        except ResilienceError as error:
+            self._saver.failed(step, error, final=wait)
         if wait:
-            self._saver.wait()
+            self._saver.wait(final=True)
 
     def _beat(self, phase: Phase) -> None:
         if os.getpid() == self._pid:

@@ -4,6 +4,7 @@ Saving without stopping the training: the training thread plans and copies, a th
 One save at a time. A save that fails is said and does not count; training goes on.
 """
 
+import errno
 import logging
 import os
 import shutil
@@ -16,7 +17,12 @@ from slurm_resilience.checkpoint_files import keep
 from slurm_resilience.checkpoint_files.listing import directory_name, found
 from slurm_resilience.checkpoint_files.manifest import Manifest
 from slurm_resilience.checkpoint_files.owner import Claim
-from slurm_resilience.errors import CheckpointError
+from slurm_resilience.errors import (
+    CheckpointError,
+    CheckpointInUseError,
+    CheckpointSaveError,
+    ResilienceError,
+)
 from slurm_resilience.training.index import Piece
 from slurm_resilience.training.peers import Failure, Peers
 from slurm_resilience.training.planning import Planning
@@ -26,6 +32,8 @@ from slurm_resilience.training.state import State, Values, captured
 from slurm_resilience.training.writer import Part, open_unfinished, placed, seal, write_part
 
 log = logging.getLogger(__name__)
+
+NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 
 
 class Frozen(NamedTuple):
@@ -51,6 +59,7 @@ class Saver:
         """Step of the newest checkpoint known to be whole; -1: none."""
         self.problem: CheckpointError | None = None
         """Why the last save failed, where it did."""
+        self._reason = ""
         self._directory = directory
         self._peers = peers
         self._claim = claim
@@ -79,7 +88,7 @@ class Saver:
         taken = self._peers.tried(lambda: captured(state, rank=self._peers.rank))
         pieces = self._planning.pieces(taken if isinstance(taken, Failure) else taken.tensors)
         if isinstance(taken, Failure):
-            raise CheckpointError(taken.text)
+            raise taken.kind(taken.text)
         block = self._peers.tried(lambda: self._staging.fill([tensor for _, tensor in pieces]))
         written = placed([item for item, _ in pieces], self._staging.places, self._peers.rank)
         frozen = Frozen(step, since, block, written, taken.values)
@@ -91,31 +100,49 @@ class Saver:
         if self._pending and self._pending[1].done():
             self.wait()
 
-    def wait(self) -> None:
-        """Take note of how the save in progress ends, when it does."""
+    def wait(self, *, final: bool = False) -> None:
+        """Take note of how the save in progress, perhaps the *final* one, ends, when it does."""
         if self._pending is None:
             return
         step, future = self._pending
         error = future.exception()
         self._pending = None
         if error is None:
-            self.saved_step, self.problem = step, None
+            self.saved_step, self.problem, self._reason = step, None, ""
             log.info("saved step %d in %.2f s", step, future.result().took_s)
         else:
-            self.failed(step, error)
+            self.failed(step, error, final=final)
 
-    def failed(self, step: int, error: BaseException) -> None:
-        """Take note that *step* is not saved, and say so."""
-        self.problem = CheckpointError(f"step {step} is not saved: {error}")
-        unexpected = None if isinstance(error, CheckpointError) else error
-        level = self._peers.log_level(logging.ERROR)
-        log.log(level, "%s; training goes on", self.problem, exc_info=unexpected)
+    def failed(self, step: int, error: BaseException, *, final: bool) -> None:
+        """Take note that *step* is not saved, and say so; why, only where that is new."""
+        self.problem = self._not_saved(step, error)
+        news = (
+            f"step {step} is not saved either" if str(error) == self._reason else self.problem
+        )
+        self._reason = str(error)
+        unexpected = None if isinstance(error, ResilienceError) else error
+        outlook = "" if final else "; training goes on"
+        log.log(
+            self._peers.log_level(logging.ERROR), "%s%s", news, outlook, exc_info=unexpected
+        )
 
     def close(self) -> None:
         """Take no more. A save in progress goes on; the directory is ours until it has ended."""
         self._writer.shutdown(wait=False)
         if self._claim and self._pending is None:
             self._claim.release()
+
+    def _not_saved(self, step: int, error: BaseException) -> CheckpointError:
+        in_use = isinstance(error, CheckpointInUseError)
+        kind = CheckpointInUseError if in_use else CheckpointSaveError
+        cause = error.__cause__ if isinstance(error, ResilienceError) else error
+        newest = "nothing" if self.saved_step < 0 else f"step {self.saved_step}"
+        advice = ""
+        if isinstance(cause, OSError) and cause.errno in NO_SPACE:
+            advice = f"; free some space for {self._directory}"
+        problem = kind(f"step {step} is not saved: {error}{advice}; saved last: {newest}")
+        problem.__cause__ = cause
+        return problem
 
     def _write(self, frozen: Frozen) -> Manifest:
         peers, rank = self._peers, self._peers.rank
@@ -137,6 +164,10 @@ class Saver:
         return manifest
 
     def _open(self, step: int) -> Path:
+        if self._claim and self._claim.renew():
+            log.error(
+                "%s was deleted; made again, without what was saved there", self._directory
+            )
         token = self._claim.me.token if self._claim else str(os.getpid())
         return open_unfinished(self._directory, step, token)
 

@@ -13,7 +13,7 @@ import torch
 from torch.distributed.checkpoint.stateful import Stateful
 from torch.nn.parallel import DistributedDataParallel
 
-from slurm_resilience.errors import CheckpointError
+from slurm_resilience.errors import UsageError
 from slurm_resilience.training import rng
 from slurm_resilience.training.tree import encoded
 
@@ -39,7 +39,7 @@ def captured(state: State, *, rank: int) -> Captured:
     """
     *state* and the random number generators of this rank.
 
-    Raises `CheckpointError` where something in it cannot be saved.
+    Raises `UsageError` where something in it cannot be saved.
     """
     tensors = _Names()
     parts = {
@@ -88,9 +88,7 @@ class _Names:
 
     def keep(self, name: str, tensor: torch.Tensor) -> None:
         if name in self.by_name:
-            raise CheckpointError(f"state {name} is there twice, once under a number")
+            raise UsageError(f"state {name} is there twice, once under a number")
         if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_meta:
-            raise CheckpointError(
-                f"state {name} is a tensor that cannot be saved: {tensor.layout}"
-            )
+            raise UsageError(f"state {name} is a tensor that cannot be saved: {tensor.layout}")
         self.by_name[name] = tensor

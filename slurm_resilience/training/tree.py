@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import torch
 
-from slurm_resilience.errors import CheckpointError
+from slurm_resilience.errors import CheckpointLoadError, UsageError
 
 Keep = Callable[[str, torch.Tensor], None]
 """Takes a tensor and its name."""
@@ -39,19 +39,19 @@ def encoded(value: object, place: str, keep: Keep) -> bytes:
     """
     *value* as msgpack; each tensor in it is handed to *keep* under its name, `place/key/…`.
 
-    Raises `CheckpointError` that names the place and type of what cannot be saved.
+    Raises `UsageError` that names the place and type of what cannot be saved.
     """
     return msgspec.msgpack.encode(_node(value, place, keep))
 
 
 def decoded(data: bytes, tensor: Callable[[str], torch.Tensor]) -> Any:  # noqa: ANN401 - anything
-    """The value behind `encoded`; *tensor* finds tensors by name. Raises `CheckpointError`."""
+    """The value behind `encoded`; *tensor* finds tensors by name. Raises `CheckpointLoadError`."""
     try:
         return _value(msgspec.msgpack.decode(data), tensor)
     except (
         msgspec.DecodeError, RecursionError, ValueError, TypeError, LookupError, RuntimeError,
     ) as error:  # fmt: skip
-        raise CheckpointError(f"not a state: {error!r}") from error
+        raise CheckpointLoadError(f"not a state: {error!r}") from error
 
 
 def dtype(name: str) -> torch.dtype:
@@ -101,7 +101,7 @@ def _leaf(value: Any, place: str) -> object:  # noqa: ANN401 - anything
     ):
         kind = "array" if isinstance(value, numpy.ndarray) else "number"
         return [kind, value.dtype.str, value.tobytes(), *value.shape]
-    raise CheckpointError(
+    raise UsageError(
         f"state {place} is a {type(value).__module__}.{type(value).__qualname__}, which a "
         "checkpoint cannot hold; make it of numbers, texts, lists, dicts and tensors"
     )

@@ -143,7 +143,7 @@ def unsavable_on_one(directory: Path) -> str:
     value = object() if torch.distributed.get_rank() == 1 else 1
     try:
         Run(checkpoints=Checkpoints(directory), state={"x": value}).restore()
-    except CheckpointError as error:
+    except UsageError as error:
         return str(error)
     return "restored"
 

@@ -251,7 +251,7 @@ def test_what_cannot_be_saved_is_refused_before_the_first_step(
     """Not at the first save, hours later, and not at the first restore, days later."""
     run = Run(checkpoints=Checkpoints(tmp_path / "c"), state={"x": value})
 
-    with pytest.raises(CheckpointError) as refused:
+    with pytest.raises(UsageError) as refused:
         run.restore()
 
     run.close()

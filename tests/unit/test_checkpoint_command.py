@@ -77,7 +77,7 @@ def test_a_directory_that_is_not_there_is_exit_status_2(
 ) -> None:
     """Could not look is not the same as unsound."""
     assert main(["checkpoint", what, str(tmp_path / "none")]) == 2
-    assert "no such directory" in capsys.readouterr().err
+    assert "No such file or directory" in capsys.readouterr().err
 
 
 def test_the_command_needs_no_torch(directory: Path) -> None:
