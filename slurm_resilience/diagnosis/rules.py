@@ -71,8 +71,24 @@ ROWS = (
         "the GPU's memory ran out: smaller batches, or shard the model further",
     ),
     Row(
-        "checkpoint-damaged", r"PytorchStreamReader failed|CheckpointError: ",
+        "checkpoint-damaged", r"PytorchStreamReader failed|CheckpointLoadError: ",
         "checkpoint", "same-nodes", "a checkpoint does not load; an older one is tried",
+    ),
+    Row(
+        "checkpoint-place", r"CheckpointPlaceError: ", "user-error", "stop",
+        "the directory of checkpoints cannot be used",
+    ),
+    Row(
+        "checkpoint-in-use", r"CheckpointInUseError: ", "user-error", "stop",
+        "the directory of checkpoints is somebody else's",
+    ),
+    Row(
+        "checkpoint-not-saved", r"CheckpointSaveError: ", "storage", "same-nodes",
+        "the last checkpoint could not be written",
+    ),
+    Row(
+        "checkpoint", r"CheckpointError: ", "checkpoint", "same-nodes",
+        "it ended over its checkpoints",
     ),
     Row(
         "port-in-use", r"EADDRINUSE|[Aa]ddress already in use", "software", "same-nodes",
@@ -131,7 +147,19 @@ STATUSES = {
 }  # fmt: skip
 """What an exit status alone says, by status (128 + signal)."""
 
+MISUSED = Row(
+    "usage", r"^\S+: (?:error: |can't open file )|^Error: ", "user-error", "stop",
+    "the command line is wrong; a retry would end the same way",
+)  # fmt: skip
+"""Of a program that ended with `MISUSE`: as argparse, click and Python itself say it."""
+MISUSE = 2
+
 UNKNOWN = Row("unknown", "", "unknown", "same-nodes", "no line says why")
 
 TORCHRUN_STATUS = re.compile(r"exitcode\s*: (-?\d+)")
 """How torchrun tells the end of a rank, in its log and in its closing table."""
+TORCHRUN_END = re.compile(r"failed \(exitcode: -?\d+\) local_rank: ")
+"""From here on torchrun speaks of itself: a traceback of its own, and a table."""
+TORCHRUN_LOG = re.compile(r"torch[./]distributed[./](?:run|elastic|launcher)\b")
+SURVIVED = re.compile(r"; training goes on$")
+"""Our own word for trouble that a program lived through: not what ended it."""

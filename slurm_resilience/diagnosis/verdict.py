@@ -7,13 +7,25 @@ codes tell, then fallout: what ranks see when a peer dies. Where nothing decides
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 import msgspec
 
 from slurm_resilience.diagnosis.facts import NodeEnd, Verdict
-from slurm_resilience.diagnosis.rules import ROWS, STATUSES, TORCHRUN_STATUS, UNKNOWN, Row
-from slurm_resilience.diagnosis.traceback import Raised, tracebacks
+from slurm_resilience.diagnosis.rules import (
+    MISUSE,
+    MISUSED,
+    ROWS,
+    STATUSES,
+    SURVIVED,
+    TORCHRUN_END,
+    TORCHRUN_LOG,
+    TORCHRUN_STATUS,
+    UNKNOWN,
+    Row,
+)
+from slurm_resilience.diagnosis.traceback import PREFIX, Raised, tracebacks
 from slurm_resilience.incident import Suspect
 
 RANK = re.compile(r"\[rank(\d+)\]|\[Rank (\d+)\]")
@@ -22,10 +34,11 @@ USER_EXCEPTIONS = frozenset({
     "IndentationError", "IndexError", "IsADirectoryError", "KeyError", "LookupError",
     "ModuleNotFoundError", "NameError", "NotADirectoryError", "NotImplementedError",
     "PermissionError", "RecursionError", "SyntaxError", "TypeError", "UnboundLocalError",
-    "UnicodeDecodeError", "ValueError", "ZeroDivisionError",
+    "UnicodeDecodeError", "UsageError", "ConfigError", "ValueError", "ZeroDivisionError",
 })  # fmt: skip
 """Deterministic enough that the next attempt would end the same way."""
 MOST_EVIDENCE = 10
+LETTERS = re.compile(r"[^\W\d_]{2}")
 SHAPES = re.compile(
     r"shapes? .*cannot be multiplied|size mismatch|must match the size|shape '\["
 )
@@ -50,6 +63,9 @@ def diagnose(ends: Sequence[NodeEnd], launcher: Sequence[str] = ()) -> Verdict:
     causes = [match for match in matches if not match.row.fallout]
     if causes:
         return msgspec.structs.replace(_verdict(causes), is_clear=True)
+    misused = next(_misuses(ends), None)
+    if misused:
+        return msgspec.structs.replace(_verdict([misused]), is_clear=True)
     for end in ends:
         for raised in tracebacks(_text(end)):
             if _is_user_error(raised):
@@ -64,7 +80,7 @@ def _text(end: NodeEnd) -> list[str]:
     """All lines of a node, what is most likely to hold the cause first."""
     errors = sorted(end.errors, key=lambda error: error.at)
     told = [line for error in errors for line in error.message.splitlines()]
-    return [*told, *end.stderr, *end.stdout]
+    return [line for line in (*told, *end.stderr, *end.stdout) if not SURVIVED.search(line)]
 
 
 def _matches(lines: Sequence[tuple[str | None, str]]) -> Iterator[_Match]:
@@ -85,6 +101,26 @@ def _statuses(ends: Sequence[NodeEnd]) -> Iterator[_Match]:
                 yield _Match(row, end.node, line.strip())
         if end.status in STATUSES:
             yield _Match(STATUSES[end.status], end.node, f"{end.node}: status {end.status}")
+
+
+def _misuses(ends: Sequence[NodeEnd]) -> Iterator[_Match]:
+    pattern = re.compile(MISUSED.pattern)
+    for end in ends:
+        if MISUSE in _codes(end):
+            for line in end.stderr:
+                said = PREFIX.sub("", line)
+                if pattern.search(said):
+                    yield _Match(MISUSED, end.node, said.strip())
+
+
+def _codes(end: NodeEnd) -> Iterator[int]:
+    """Statuses of a node's command and, under torchrun, of its ranks."""
+    if end.status is not None:
+        yield end.status
+    for line in end.stderr:
+        found = TORCHRUN_STATUS.search(line)
+        if found:
+            yield int(found.group(1))
 
 
 def _is_user_error(raised: Raised) -> bool:
@@ -139,7 +175,23 @@ def _rank(line: str) -> int | None:
 
 
 def _last_words(ends: Sequence[NodeEnd], launcher: Sequence[str]) -> str:
-    told = [
-        f"{end.node}: {line.strip()}" for end in ends for line in end.stderr if line.strip()
+    """The last line with words of the node that failed first, else that it said nothing."""
+    failed = [end for end in ends if end.status] or ends
+    for end in failed:
+        words = [*_words(end.stdout), *_words(end.stderr)]
+        if words:
+            return f"{end.node}: {words[-1]}"
+    for end in failed:
+        for status in sorted(_codes(end), reverse=True):
+            return f"{end.node}: it ended with status {status}"
+    return next((line.strip() for line in reversed(launcher)), "")
+
+
+def _words(lines: Sequence[str]) -> list[str]:
+    """What the program itself said: without torchrun's part, rules and arrows."""
+    own = list(takewhile(lambda line: not TORCHRUN_END.search(line), lines))
+    return [
+        line.strip()
+        for line in own
+        if LETTERS.search(line) and not TORCHRUN_LOG.search(line) and not SURVIVED.search(line)
     ]
-    return next(reversed([*launcher, *told]), "")

@@ -133,6 +133,30 @@ USER_RAISED = (
             "RuntimeError: [enforce fail at inline_container.cc:144] . PytorchStreamReader failed reading zip archive: failed finding central directory",
             "checkpoint", "same-nodes", "checkpoint-damaged",
         ),
+        (
+            "slurm_resilience.errors.CheckpointLoadError: /ckpt: step 20: a part is damaged",
+            "checkpoint", "same-nodes", "checkpoint-damaged",
+        ),
+        (
+            "slurm_resilience.errors.CheckpointPlaceError: /ckpt holds no checkpoint",
+            "user-error", "stop", "checkpoint-place",
+        ),
+        (
+            "slurm_resilience.errors.CheckpointInUseError: /ckpt: job 7 writes to it",
+            "user-error", "stop", "checkpoint-in-use",
+        ),
+        (
+            "slurm_resilience.errors.CheckpointSaveError: step 9 is not saved: [Errno 28] No space left on device",
+            "storage", "hold", "disk-full",
+        ),
+        (
+            "slurm_resilience.errors.CheckpointSaveError: step 9 is not saved: rank 1 is gone",
+            "storage", "same-nodes", "checkpoint-not-saved",
+        ),
+        (
+            "slurm_resilience.errors.CheckpointError: step 9: no", "checkpoint", "same-nodes",
+            "checkpoint",
+        ),
         (SHAPE_ERROR, "user-error", "stop", "user-error"),
         (USER_RAISED, "user-error", "stop", "user-error"),
         ("epoch 3 done", "unknown", "same-nodes", "unknown"),
@@ -147,6 +171,120 @@ def test_a_line_gets_its_verdict(
     verdict = diagnose([NodeEnd("n1", status=1, stderr=stderr)])
 
     assert (class_, retry, cause) == (verdict.class_, verdict.retry, verdict.cause)
+
+
+TORCHRUN_USAGE = """\
+usage: tr.py [-h] [--a A]
+tr.py: error: unrecognized arguments: --bogus 3
+"""
+
+
+def torchrun(status: int) -> str:
+    """What torchrun 2.13 writes when a rank ends with *status*."""
+    return f"""\
+E1201 03:45:11.373000 31095 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: {status}) local_rank: 0 (pid: 31133) of binary: /venv/bin/python3
+Traceback (most recent call last):
+  File "/venv/bin/torchrun", line 8, in <module>
+    sys.exit(main())
+             ^^^^^^
+  File "/venv/lib/python3.11/site-packages/torch/distributed/launcher/api.py", line 383, in launch_agent
+    raise ChildFailedError(
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+tr.py FAILED
+------------------------------------------------------------
+Failures:
+  <NO_OTHER_FAILURES>
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-12-01_03:45:11
+  host      : localhost
+  rank      : 0 (local_rank: 0)
+  exitcode  : {status} (pid: 31133)
+  error_file: <N/A>
+  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
+============================================================
+"""
+
+
+NO_FILE = "/venv/bin/python3: can't open file '/tmp/no.py': [Errno 2] No such file or directory"
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "said"),
+    [
+        (1, TORCHRUN_USAGE + torchrun(2), "tr.py: error: unrecognized arguments: --bogus 3"),
+        (2, "usage: torchrun\ntorchrun: error: unrecognized arguments: --bogus", "--bogus"),
+        (
+            1,
+            "[rank0]: tr.py: error: the following arguments are required: x\n" + torchrun(2),
+            "x",
+        ),
+        (1, f"{NO_FILE}\n{torchrun(2)}", NO_FILE),
+        (2, "Usage: tr [OPTIONS]\n\nError: No such option: --bogus", "No such option: --bogus"),
+    ],
+    ids=["argparse", "torchrun's own", "with its rank", "no script", "click"],
+)
+def test_a_wrong_command_line_is_not_tried_again(status: int, text: str, said: str) -> None:
+    """The program says what is wrong with it, and says the same at every attempt."""
+    verdict = diagnose([NodeEnd("n1", status, stderr=tuple(text.splitlines()))])
+
+    assert (verdict.class_, verdict.retry) == ("user-error", "stop")
+    assert verdict.reason.endswith(said)
+
+
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        (
+            NodeEnd("n1", 1, stderr=tuple(torchrun(1).splitlines())),
+            "n1: it ended with status 1",
+        ),
+        (
+            NodeEnd("n1", 1, stderr=tuple(torchrun(3).splitlines())),
+            "n1: it ended with status 3",
+        ),
+        (
+            NodeEnd(
+                "n1", 1, stderr=("no such split: trian", "-----", *torchrun(1).splitlines())
+            ),
+            "n1: no such split: trian",
+        ),
+        (
+            NodeEnd(
+                "n1", 1, stderr=tuple(torchrun(1).splitlines()), stdout=("giving up", "=====")
+            ),
+            "n1: giving up",
+        ),
+        (NodeEnd("n1", 1, stderr=("tr.py: error: at step 5",)), "n1: tr.py: error: at step 5"),
+    ],
+    ids=["silent", "silent, status 3", "last words", "on standard output", "no misuse"],
+)
+def test_what_says_no_cause_is_quoted_by_its_last_words(end: NodeEnd, said: str) -> None:
+    """Never a rule, nor torchrun's table; tried again, as it may be anything."""
+    verdict = diagnose([NodeEnd("n2", 0), end])
+
+    assert (verdict.class_, verdict.retry) == ("unknown", "same-nodes")
+    assert verdict.reason == f"no line says why: {said}"
+
+
+def test_trouble_that_a_program_lived_through_did_not_end_it() -> None:
+    """A save that failed hours before is no reason to hold a job that died of something else."""
+    went_on = (
+        "slurm-resilience: step 5 is not saved: [Errno 28] No space left on device; training goes on",
+    )
+    died = ("CheckpointSaveError: step 9 is not saved: [Errno 28] No space left on device",)
+
+    alone = diagnose([NodeEnd("n1", 1, stderr=went_on)])
+    last = diagnose([NodeEnd("n1", 1, stderr=(*went_on, *died))])
+
+    assert (alone.class_, alone.reason) == (
+        "unknown",
+        "no line says why: n1: it ended with status 1",
+    )
+    assert last.retry == "hold"
+    assert "goes on" not in last.reason
 
 
 def test_the_node_that_prints_a_hardware_fault_is_the_suspect() -> None:
