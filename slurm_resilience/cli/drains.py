@@ -80,8 +80,8 @@ def _drain(arguments: argparse.Namespace) -> int:
         )
     if not arguments.reason.strip():
         raise UsageError("a drain needs a reason; say what is wrong with the node")
-    if node.is_drained and node.reason:
-        raise UsageError(f"{node.name} is drained already: {node.reason}")
+    if node.reason:
+        raise UsageError(f"{node.name} has a reason already, which stays: {node.reason}")
     slurm.drain(node.name, reason=arguments.reason)
     print(f"{node.name} drained: {arguments.reason}")
     return 0

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from slurm_resilience.errors import UsageError
+from slurm_resilience.node.plan import PROFILES
 
 if TYPE_CHECKING:
     from slurm_resilience.config import Config
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from slurm_resilience.node.findings import Finding
 
 FIT, UNFIT, UNDECIDED = 0, 1, 3
-PROFILES = ("prolog", "epilog", "health", "full")
 HOOKS = ("prolog", "epilog", "health")
 MOST_BYTES = 64 << 20
 
@@ -44,7 +44,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     facts.set_defaults(do=_facts)
     hook = commands.add_parser(
         "hook",
-        help="run a hook of slurmd; the shims under share/slurm-resilience do this",
+        help="run by hand what a shim under share/slurm-resilience runs for slurmd",
         description="Run a hook in the environment that slurmd gives it. Exit status 0: go on; "
         "10: unfit; anything else: could not check, which the shims turn into 0.",
     )

@@ -23,9 +23,13 @@ _GLANCE_S = 0.05
 
 
 def end_leftovers(
-    facts: NodeFacts, gpus: Scope, *, proc: str, job: str, user_id: int
+    facts: NodeFacts, gpus: Scope, *, proc: str, job: str, user_id: int, observe: bool
 ) -> tuple[Finding, ...]:
-    """Kill what *job* of *user_id* left on *gpus*; a finding for each that does not go."""
+    """
+    Kill what *job* of *user_id* left on *gpus*; a finding for each that does not go.
+
+    *observe*: only say what would be killed.
+    """
     found = {
         process.pid: f"gpu{gpu.index}"
         for gpu in facts.gpus or ()
@@ -34,8 +38,12 @@ def end_leftovers(
         if belongs(proc, process.pid, job, user_id)
     }
     for pid, gpu in found.items():
-        say(f"epilog: job {job} left process {pid} on {gpu}: killed")
-        _kill(pid)
+        done = "would be killed" if observe else "killed"
+        say(f"epilog: job {job} left process {pid} on {gpu}: {done}")
+        if not observe:
+            _kill(pid)
+    if observe:
+        return ()
     staying = set(_staying(found, proc, job, user_id))
     return tuple(
         Finding(

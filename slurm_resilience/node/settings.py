@@ -81,7 +81,7 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How nodes are judged, and what follows."""
 
     mode: Literal["enforce", "observe"] = "enforce"
-    """observe: say what would be drained or refused, and do nothing."""
+    """observe: say what would be drained, refused or killed, and do nothing."""
     expect: Expectations = Expectations()
     thresholds: Thresholds = Thresholds()
     checks: dict[str, Level | bool] = {}

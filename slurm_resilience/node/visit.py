@@ -103,7 +103,14 @@ def _leftovers(visit: Visit, facts: NodeFacts) -> tuple[Finding, ...]:
     user = visit.environment.get("SLURM_JOB_UID", "")
     if not (job and user.isdecimal()):
         return ()
-    return end_leftovers(facts, visit.gpus, proc=visit.plan["proc"], job=job, user_id=int(user))
+    return end_leftovers(
+        facts,
+        visit.gpus,
+        proc=visit.plan["proc"],
+        job=job,
+        user_id=int(user),
+        observe=visit.settings.mode == "observe",
+    )
 
 
 # ── Slurm ───────────────────────────────────────────────────────────────────────────────────

@@ -204,6 +204,51 @@ def test_one_file_switches_everything_off(machine: Machine, hook: str) -> None:
     assert "switched off" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("before", "why"),
+    [
+        ("mount -o remount,bind,ro /var/lib/slurm-resilience", "Read-only file system"),
+        (
+            "mount -t tmpfs -o size=4k none /var/lib/slurm-resilience;"
+            " head -c 4096 /dev/zero > /var/lib/slurm-resilience/other",
+            "No space left on device",
+        ),
+    ],
+    ids=["read-only", "full"],
+)
+def test_what_cannot_be_kept_is_said_once(machine: Machine, before: str, why: str) -> None:
+    """The hooks do their work all the same."""
+    for hook in ("prolog", "health"):
+        done = machine.hook(hook, before=before)
+
+        assert done.returncode == GO_ON
+        assert done.stderr.count("cannot be kept") == 1
+        assert f"{hook}: /var/lib/slurm-resilience: {why}: " in done.stderr
+
+
+def test_a_hook_run_by_an_ordinary_user_says_so(machine: Machine) -> None:
+    """In one line; and the shim makes no fault of it."""
+    as_user = ["setpriv", "--reuid=61001", "--regid=61001", "--clear-groups"]
+    by_hand = subprocess.run(
+        [*as_user, f"{sys.prefix}/bin/slurm-resilience", "hook", "prolog"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    through_the_shim = subprocess.run(
+        [*as_user, str(SHARE / "prolog" / "slurm-resilience-prolog")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert by_hand.returncode == 2
+    assert by_hand.stderr.startswith("slurm-resilience: prolog: only root can run a hook")
+    assert by_hand.stderr.count("\n") == 1
+    assert through_the_shim.returncode == GO_ON
+    assert "Traceback" not in through_the_shim.stderr
+
+
 def test_observing_stops_no_job(machine: Machine) -> None:
     """A site that tries this out sees what would be, and nothing else."""
     machine.configure("mode: observe")
@@ -307,6 +352,20 @@ def test_the_epilog_ends_what_its_job_left_and_nothing_else(
     assert processes["leftover"].wait(30) == -signal.SIGKILL
     assert processes["other job"].poll() is None
     assert processes["other user"].poll() is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be other users")
+def test_observe_kills_nothing(
+    machine: Machine, processes: dict[str, "subprocess.Popen[bytes]"]
+) -> None:
+    """Who only looks is told what would have been killed."""
+    machine.configure("mode: observe")
+    machine.show(second(processes=((processes["leftover"].pid, 1 << 30),)))
+
+    done = machine.hook("epilog", SLURM_JOB_UID=str(USER))
+
+    assert "would be killed" in done.stderr
+    assert processes["leftover"].poll() is None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be other users")
