@@ -51,6 +51,9 @@ def main() -> None:
 
 def run(hook: Hook, environment: Mapping[str, str]) -> int:
     """Run one hook; its exit status."""
+    if os.geteuid() != 0:
+        say(f"{hook}: only root can run a hook; `slurm-resilience check` looks at this node")
+        return COULD_NOT
     began = time.monotonic()
     gpus = scope.NODE if hook == "health" else scope.scope_of(environment)
     children: list[bounded.Child] = []

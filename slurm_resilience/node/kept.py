@@ -29,21 +29,24 @@ def read(path: str) -> bytes | None:
         os.close(descriptor)
 
 
-def write(path: str, content: bytes) -> bool:
-    """Replace *path*; False where it cannot be written, which costs time later and nothing else."""
+def write(path: str, content: bytes) -> str:
+    """Replace *path*; why that could not be done, empty where it was."""
     fresh = f"{path}.{os.getpid()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
         descriptor = os.open(fresh, flags, 0o600)
         try:
-            os.write(descriptor, content)
+            if os.write(descriptor, content) < len(content):
+                raise OSError(28, "No space left on device")  # errno is one more import
         finally:
             os.close(descriptor)
         os.replace(fresh, path)
-    except OSError:
-        return False
-    return True
+    except OSError as error:
+        if os.path.exists(fresh):
+            os.unlink(fresh)
+        return error.strerror or str(error)
+    return ""
 
 
 def boot_id(proc: str) -> str:

@@ -30,16 +30,21 @@ def is_known(plan: dict[str, Any], boot: str, answers: Answers) -> bool:
     )
 
 
-def keep(plan: dict[str, Any], boot: str, answers: Answers) -> None:
-    """Remember answers that were judged without a finding."""
-    if _may_keep(plan, boot, answers):
-        kept.write(_path(plan, answers), _text(plan, boot, answers))
+def keep(plan: dict[str, Any], boot: str, answers: Answers) -> str:
+    """Remember answers that were judged without a finding; why that could not be done."""
+    if not _may_keep(plan, boot, answers):
+        return ""
+    return kept.write(_path(plan, answers), _text(plan, boot, answers))
 
 
-def keep_slow(plan: dict[str, Any], boot: str, findings: bytes) -> None:
-    """Leave for the prolog what only the health check can find: a JSON list of findings."""
+def keep_slow(plan: dict[str, Any], boot: str, findings: bytes) -> str:
+    """
+    Leave for the prolog what only the health check can find: a JSON list of findings.
+
+    Why that could not be done; empty where it was.
+    """
     head = f"{boot} {time.clock_gettime(time.CLOCK_BOOTTIME)}\n"
-    kept.write(f"{plan['state']}/slow-findings", head.encode() + findings)
+    return kept.write(f"{plan['state']}/slow-findings", head.encode() + findings)
 
 
 def slow(plan: dict[str, Any], boot: str) -> bytes:

@@ -97,7 +97,7 @@ def compiled() -> dict[str, Any] | None:
         plan: dict[str, Any] = marshal.loads(raw) if raw else {}  # noqa: S302
     except (ValueError, EOFError, TypeError):
         return None
-    return plan if plan.get("stamp") == stamp() else None
+    return plan if plan and plan.get("stamp") == stamp() else None
 
 
 def leave(plan: dict[str, Any]) -> None:

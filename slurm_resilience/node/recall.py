@@ -21,6 +21,6 @@ def load(plan: dict[str, Any]) -> History:
         return History("")
 
 
-def save(plan: dict[str, Any], history: History) -> None:
-    """Leave it for the next hook."""
-    kept.write(f"{plan['state']}/{_NAME}", msgspec.json.encode(history))
+def save(plan: dict[str, Any], history: History) -> str:
+    """Leave it for the next hook; why that could not be done, empty where it was."""
+    return kept.write(f"{plan['state']}/{_NAME}", msgspec.json.encode(history))

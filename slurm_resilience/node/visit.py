@@ -38,6 +38,8 @@ class Visit(msgspec.Struct, frozen=True):
     environment: Mapping[str, str]
     until: float
     """CLOCK_MONOTONIC seconds at which the hook should have ended."""
+    unkept: set[str] = msgspec.field(default_factory=set)
+    """Why something could not be left for the next hook."""
 
     @property
     def settings(self) -> NodeSettings:
@@ -51,13 +53,24 @@ class Visit(msgspec.Struct, frozen=True):
 
 def conclude(visit: Visit, answers: Answers) -> bool:
     """Judge, decide, act; whether the job must not start, or the node be drained by Slurm."""
+    unfit = _is_unfit(visit, answers)
+    if why := "; ".join(visit.unkept - {""}):
+        say(
+            f"{visit.hook}: {visit.plan['state']}: {why}: counters and clean passes cannot be kept,"
+            " so no drain will be lifted",
+            grave=True,
+        )
+    return unfit
+
+
+def _is_unfit(visit: Visit, answers: Answers) -> bool:
     values, unread = answers.read()
     identity = identity_of(visit.boot, visit.node)
     facts = assemble(identity, values, unread, answers.hung)
     history = recall.load(visit.plan)
     everything = _findings(visit, facts)
     if visit.hook == "prolog" and _is_quiet(policy.unsettled(everything, history)):
-        memo.keep(visit.plan, visit.boot, answers)
+        visit.unkept.add(memo.keep(visit.plan, visit.boot, answers))
     findings = in_scope(everything, facts, visit.gpus)
     if visit.hook == "epilog":
         findings += _leftovers(visit, facts)
@@ -86,7 +99,7 @@ def _findings(visit: Visit, facts: NodeFacts) -> tuple[Finding, ...]:
         slow = [
             one for one in findings if CHECKS[one.check].slow and one.severity > Severity.OK
         ]
-        memo.keep_slow(visit.plan, visit.boot, msgspec.json.encode(slow))
+        visit.unkept.add(memo.keep_slow(visit.plan, visit.boot, msgspec.json.encode(slow)))
     elif visit.hook == "prolog":
         findings += msgspec.json.decode(
             memo.slow(visit.plan, visit.boot), type=tuple[Finding, ...]
@@ -143,7 +156,7 @@ def _settle(
     )  # fmt: skip
     decision = _carry_out(visit, policy.decide_node(now), slurm)
     history = policy.remember(now, decision, newest=newest)
-    recall.save(visit.plan, history)
+    visit.unkept.add(recall.save(visit.plan, history))
     if now.observe or not policy.is_unfit(now.findings):
         return False
     # The prolog must stop the job. The epilog's status drains a node, so it is left for where

@@ -204,13 +204,18 @@ def test_one_file_switches_everything_off(machine: Machine, hook: str) -> None:
     assert "switched off" in done.stderr
 
 
+FULL = """
+mount -t tmpfs -o size=4k none /var/lib/slurm-resilience
+head -c 4096 /dev/zero > /var/lib/slurm-resilience/other
+"""
+
+
 @pytest.mark.parametrize(
     ("before", "why"),
     [
         ("mount -o remount,bind,ro /var/lib/slurm-resilience", "Read-only file system"),
         (
-            "mount -t tmpfs -o size=4k none /var/lib/slurm-resilience;"
-            " head -c 4096 /dev/zero > /var/lib/slurm-resilience/other",
+            FULL,
             "No space left on device",
         ),
     ],
@@ -226,7 +231,8 @@ def test_what_cannot_be_kept_is_said_once(machine: Machine, before: str, why: st
         assert f"{hook}: /var/lib/slurm-resilience: {why}: " in done.stderr
 
 
-def test_a_hook_run_by_an_ordinary_user_says_so(machine: Machine) -> None:
+@pytest.mark.usefixtures("machine")
+def test_a_hook_run_by_an_ordinary_user_says_so() -> None:
     """In one line; and the shim makes no fault of it."""
     as_user = ["setpriv", "--reuid=61001", "--regid=61001", "--clear-groups"]
     by_hand = subprocess.run(
