@@ -103,13 +103,16 @@ def run_directory_of(comment: str, *, work_dir: str, job: str) -> Path | None:
 
     `slurm-resilience=<path>` names it (percent-encoded, `%j` standing for the job id, relative to
     the job's working directory); the bare word means `slurm-resilience/<job id>` there.
+    Raises `UntrustedFileError` where what it names cannot be a path.
     """
     for word in comment.split():
         if word == TOKEN:
             return Path(work_dir) / TOKEN / job
         if word.startswith(f"{TOKEN}="):
-            text = word.removeprefix(f"{TOKEN}=").replace("%j", job)
-            return Path(work_dir) / unquote(text)
+            text = unquote(word.removeprefix(f"{TOKEN}=").replace("%j", job))
+            if not text or "\0" in text:
+                raise UntrustedFileError(f"its Comment names no path: {word!r}")
+            return Path(work_dir) / text
     return None
 
 

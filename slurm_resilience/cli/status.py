@@ -69,7 +69,7 @@ def _lines(story: Story, now: float) -> Iterator[str]:
         words.append(f"without {','.join(job.excluded)}")
     yield " ".join(words)
     if story.unread:
-        yield f"  {story.run_directory or 'its Comment'}: {story.unread}"
+        yield f"  {': '.join(filter(None, (story.run_directory, story.unread)))}"
     elif not story.run_directory:
         yield "  takes no part: its Comment does not say slurm-resilience"
     elif not story.attempts:

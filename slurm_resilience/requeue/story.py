@@ -42,7 +42,10 @@ def tell(jobs: Sequence[Job], *, as_owner: bool, timeout_s: float) -> list[Story
 
 
 def _told(job: Job, as_owner: bool, timeout_s: float) -> Story:  # noqa: FBT001
-    directory = run_directory_of(job.comment, work_dir=job.work_dir, job=job.id)
+    try:
+        directory = run_directory_of(job.comment, work_dir=job.work_dir, job=job.id)
+    except UntrustedFileError as error:
+        return Story(job, unread=str(error))
     if directory is None:
         return Story(job)
     answer = ask(

@@ -85,6 +85,15 @@ def test_the_comment_keeps_what_others_wrote(directory: str, others: list[str]) 
     assert run_directory.run_directory_of(written, work_dir="/w", job="7") == path
 
 
+@pytest.mark.parametrize("comment", ["slurm-resilience=/a%00b", "x slurm-resilience= y"])
+def test_a_token_that_cannot_be_a_path_is_refused(comment: str) -> None:
+    """In words that show it, not by an error of the file system's."""
+    with pytest.raises(
+        UntrustedFileError, match="its Comment names no path: 'slurm-resilience="
+    ):
+        run_directory.run_directory_of(comment, work_dir="/home/a", job="7")
+
+
 @pytest.mark.parametrize(
     ("comment", "expected"),
     [
