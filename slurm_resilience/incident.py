@@ -16,6 +16,10 @@ Class = Literal[
 Retry = Literal["same-nodes", "exclude-node", "hold", "stop", "leave"]
 
 
+UNTOLD = "untold"
+"""The cause of an incident that nobody was left to write; a reader makes it of what is there."""
+
+
 class Suspect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A node accused by one incident, and why."""
 

@@ -16,6 +16,7 @@ from slurm_resilience.requeue.policy import (
     Leave,
     Mark,
     Release,
+    Requeue,
     RequeueHold,
     StartNow,
     Step,
@@ -76,6 +77,8 @@ def apply(step: Step, job: Job, slurm: Slurm) -> None:
             slurm.set_comment(job.id, with_mark(job.comment, attempt))
         case RequeueHold() | Hold():
             slurm.requeue(job.id, hold=True)
+        case Requeue():
+            slurm.requeue(job.id, hold=False)
         case Exclude(nodes):
             slurm.set_excluded(job.id, nodes)
         case Release():

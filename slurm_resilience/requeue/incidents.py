@@ -17,8 +17,14 @@ import msgspec
 
 from slurm_resilience.bounded import Answer, Child, gather
 from slurm_resilience.errors import UntrustedFileError
-from slurm_resilience.incident import Incident
-from slurm_resilience.run_directory import attempt_directory, read_incident, run_directory_of
+from slurm_resilience.incident import UNTOLD, Incident
+from slurm_resilience.requeue.rules import supervisor_end
+from slurm_resilience.run_directory import (
+    attempt_directory,
+    read_heartbeats,
+    read_incident,
+    run_directory_of,
+)
 from slurm_resilience.slurm.values import Job
 
 FIRST_REST_S = 5.0
@@ -108,18 +114,38 @@ def _parsed(answer: Answer) -> dict[str, History]:
 
 
 def _found(job: Job, attempts: int) -> _Found:
-    directory = run_directory_of(job.comment, work_dir=job.work_dir, job=job.id)
-    if directory is None:
-        return _Found(job.id)
-    latest = job.restarts if job.is_running else job.restarts - 1
+    is_over = bool(supervisor_end(job))
+    latest = job.restarts if job.is_running or is_over else job.restarts - 1
+    earlier = range(max(0, latest - attempts), latest)
     try:
+        directory = run_directory_of(job.comment, work_dir=job.work_dir, job=job.id)
+        if directory is None:
+            return _Found(job.id)
         incident = _read(directory, latest, job)
+        if is_over and incident is None:
+            # Those before may have ended the same way; all count against another attempt.
+            ends = [
+                _read(directory, one, job) or _untold(directory, one, job) for one in earlier
+            ]
+            return _Found(job.id, (*ends, _untold(directory, latest, job)))
     except UntrustedFileError as error:
         return _Found(job.id, untrusted=str(error))
     if incident is None:
         return _Found(job.id)
-    earlier = range(max(0, latest - attempts), latest)
     return _Found(job.id, (*_readable(directory, earlier, job), incident))
+
+
+def _untold(directory: Path, attempt: int, job: Job) -> Incident:
+    """What can still be told of an attempt whose supervisor wrote no incident."""
+    told = read_heartbeats(directory, attempt, owner=job.user_id)
+    ranks = told.ranks if told else ()
+    step = max((rank.step for rank in ranks), default=-1)
+    saved = max((rank.saved_step for rank in ranks), default=-1)
+    return Incident(
+        job=job.id, attempt=attempt, kind="crash", class_="unknown", cause=UNTOLD,
+        reason="it ended without a word", retry="same-nodes", detected_at=told.at if told else 0.0,
+        last_step=step if step >= 0 else None, saved_step=saved if saved >= 0 else None,
+    )  # fmt: skip
 
 
 def _readable(directory: Path, attempts: Iterable[int], job: Job) -> Iterator[Incident]:

@@ -14,6 +14,7 @@ from slurm_resilience.requeue.mark import marked
 from slurm_resilience.requeue.memory import Memory
 from slurm_resilience.requeue.policy import Decision, GiveUp, Leave, Wait
 from slurm_resilience.requeue.prose import line
+from slurm_resilience.requeue.rules import supervisor_end
 from slurm_resilience.requeue.settings import RequeueSettings
 from slurm_resilience.run_directory import takes_part
 from slurm_resilience.signals import caught
@@ -147,7 +148,8 @@ def _is_ours(job: Job) -> bool:
 def _may_need_us(job: Job) -> bool:
     if "COMPLETING" in job.flags:
         return marked(job.comment) is not None
-    return job.is_running or (job.is_pending and job.restarts > 0)
+    is_back = job.is_pending and job.restarts > 0
+    return job.is_running or is_back or bool(supervisor_end(job))
 
 
 def _needs_us(job: Job, histories: dict[str, History]) -> bool:

@@ -3,21 +3,32 @@ Which step, if any, brings a job on its way to the next attempt.
 
     Mark -> RequeueHold -> Exclude -> Wait until it is pending -> Release -> StartNow -> Unmark
 
+A job that is over because its supervisor was killed goes back to the queue in one step, Requeue, and
+from there on its way.
+
 One step a call, from what Slurm says now. A step that is already true is skipped, so whoever comes
 next, after a crash between any two, goes on where the last one stopped.
 """
 
 import msgspec
+from msgspec.structs import replace
 
-from slurm_resilience.incident import Incident
+from slurm_resilience.incident import UNTOLD, Incident
 from slurm_resilience.requeue.facts import JobFacts
 from slurm_resilience.requeue.mark import marked
-from slurm_resilience.requeue.rules import budget_spent, exclusion, left_to_slurm, suspects
+from slurm_resilience.requeue.rules import (
+    budget_spent,
+    exclusion,
+    left_to_slurm,
+    misdated,
+    supervisor_end,
+    suspects,
+)
 from slurm_resilience.requeue.settings import RequeueSettings
 from slurm_resilience.slurm.values import Node
 
-CLOCK_SKEW_S = 60.0
-"""The node's clock that dated an incident, and slurmctld's that dated the attempt, may differ."""
+LONGEST_WAIT_S = 30 * 24 * 3600.0
+"""An incident older than this is not why a waiting job is brought back."""
 SETTLED_S = 1.1
 """An attempt that starts on a node in the very second in which the last one was ended there is refused
 ("Job credential revoked"), and Slurm then fails the whole job; its own delay guards against that."""
@@ -33,6 +44,12 @@ class Mark(msgspec.Struct, frozen=True):
 
 class RequeueHold(msgspec.Struct, frozen=True):
     """End the attempt; the job goes back to the queue and waits for us."""
+
+    because: str
+
+
+class Requeue(msgspec.Struct, frozen=True):
+    """Put a job that is over back in the queue: Slurm lets nobody mark it first."""
 
     because: str
 
@@ -91,7 +108,7 @@ class Leave(msgspec.Struct, frozen=True):
     because: str
 
 
-Step = Mark | RequeueHold | Exclude | Release | StartNow | Unmark | Hold
+Step = Mark | RequeueHold | Requeue | Exclude | Release | StartNow | Unmark | Hold
 Decision = Step | GiveUp | Wait | Leave
 
 
@@ -102,9 +119,11 @@ def decide(
     if facts.job.is_running:
         return _while_running(facts, nodes, settings, now)
     if facts.job.is_pending:
-        return _while_pending(facts, nodes, settings, now)
+        return _while_pending(_dated(facts, now), nodes, settings, now)
     if marked(facts.job.comment) == facts.job.restarts - 1:
-        return _while_completing(facts, nodes, settings, now)
+        return _while_completing(_dated(facts, now), nodes, settings, now)
+    if because := supervisor_end(facts.job):
+        return _after_an_accident(facts, settings, because)
     return Leave(f"is {facts.job.state}")
 
 
@@ -117,8 +136,10 @@ def _while_running(
     if facts.unread:
         return Leave(facts.unread)
     incident = facts.incident(job.restarts)
-    if incident is None or _is_stale(incident, job.started_at):
-        because = facts.untrusted or "no incident"
+    because = facts.untrusted or "no incident"
+    if incident is None or (
+        because := misdated(incident, began_at=job.started_at or 0.0, now=now)
+    ):
         return Leave(because) if mark is None else Unmark(because)
     answer = _answer(facts, incident, settings)
     if isinstance(answer, RequeueHold) and (
@@ -160,6 +181,26 @@ def _while_completing(
     # take too, and forget.
     wanted = _wanted(facts, nodes, settings, now)
     return Wait("the attempt is not yet cleaned up") if wanted.is_set_for(facts) else wanted
+
+
+def _after_an_accident(facts: JobFacts, settings: RequeueSettings, because: str) -> Decision:
+    told = facts.incident(facts.job.restarts)
+    if facts.unread or facts.untrusted:
+        return Leave(facts.unread or facts.untrusted)
+    if told and told.cause != UNTOLD:
+        return Leave(f"is {facts.job.state}: {told.reason}")
+    if not facts.job.can_requeue:
+        return GiveUp(f"{because}; submitted with --no-requeue")
+    if spent := budget_spent(facts.history, settings):
+        return GiveUp(f"{because}; {spent}")
+    return Requeue(because)
+
+
+def _dated(facts: JobFacts, now: float) -> JobFacts:
+    """*facts* of a job on its way back, without incidents that cannot be why."""
+    began_at = now - LONGEST_WAIT_S
+    credible = (one for one in facts.history if not misdated(one, began_at=began_at, now=now))
+    return replace(facts, history=tuple(credible))
 
 
 def _while_pending(
@@ -213,7 +254,3 @@ def _wanted(
     accused = suspects(facts, facts.job.restarts - 1, nodes)
     wanted = exclusion(facts, accused, nodes, settings, now)
     return Exclude(wanted.nodes, wanted.left_out)
-
-
-def _is_stale(incident: Incident, started_at: float | None) -> bool:
-    return started_at is not None and incident.detected_at < started_at - CLOCK_SKEW_S

@@ -8,6 +8,7 @@ from slurm_resilience.requeue.policy import (
     Leave,
     Mark,
     Release,
+    Requeue,
     RequeueHold,
     StartNow,
     Unmark,
@@ -22,6 +23,8 @@ def line(decision: Decision) -> str:  # noqa: C901, PLR0911 - one a decision
             return f"marks it: attempt {attempt} is to be brought back"
         case RequeueHold(because):
             return f"requeues it: {because}"
+        case Requeue(because):
+            return f"puts it back into the queue: {because}"
         case Exclude(nodes, left_out):
             return f"excludes {','.join(nodes) or 'no node any more'}{_but(left_out)}"
         case Release(left_out):

@@ -19,6 +19,13 @@ _NOT_SET_UP = frozenset({"network", "power", "hardware", "preemption"})
 _NOT_FUTILE = frozenset({"preemption", "requeued"})
 
 
+CLOCK_SKEW_S = 60.0
+"""The node's clock that dated an incident, and slurmctld's that dated the attempt, may differ."""
+
+_ACCIDENTS = frozenset({4, 6, 7, 8, 9, 11})
+"""ILL, ABRT, BUS, FPE, KILL, SEGV. The others are sent by somebody who wants the job to end."""
+
+
 class Exclusion(msgspec.Struct, frozen=True):
     """The nodes a job must not get, and those that were asked for in vain."""
 
@@ -98,6 +105,27 @@ def left_to_slurm(
         return f"{','.join(gone)} does not answer Slurm, which requeues the job itself"
     if incident.cause == SILENT and waited_s < settings.silent_node_s:
         return f"{incident.reason}; Slurm has {settings.silent_node_s:g} s to notice it too"
+    return ""
+
+
+def supervisor_end(job: Job) -> str:
+    """How a job that is over lost its supervisor, from where nobody asked for it; empty if not."""
+    if "COMPLETING" in job.flags:
+        return ""
+    if job.state in {"OUT_OF_MEMORY", "NODE_FAIL"}:
+        return f"its supervisor was killed ({job.state})"
+    if job.state == "FAILED" and job.signal in _ACCIDENTS:
+        return f"its supervisor was killed (signal {job.signal})"
+    return ""
+
+
+def misdated(incident: Incident, *, began_at: float, now: float) -> str:
+    """Why *incident* cannot be one of the attempt that began then; empty where it can."""
+    dated = f"its incident is dated {incident.detected_at:.12g}"
+    if incident.detected_at < began_at - CLOCK_SKEW_S:
+        return f"{dated}, before this attempt; not used"
+    if incident.detected_at > now + CLOCK_SKEW_S:
+        return f"{dated}, in the future; not used"
     return ""
 
 

@@ -35,7 +35,7 @@ class Slurm(Protocol):
         ...
 
     def requeue(self, job: str, *, hold: bool) -> None:
-        """End the running attempt and put the job back in the queue, held if asked."""
+        """Put the job back in the queue, held if asked; ends the attempt that runs, if one does."""
         ...
 
     def release(self, job: str) -> None:

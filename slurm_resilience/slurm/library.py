@@ -121,6 +121,7 @@ def _job(job: Any) -> RawJob:  # noqa: ANN401 - pyslurm has no types
         start_time=job.start_time,
         end_time=job.end_time,
         preempt_time=job.preempt_time,
+        exit_code=job.exit_code_signal or 0,  # as wait(2) says it: the low bits are the signal
     )
 
 

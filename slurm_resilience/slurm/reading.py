@@ -6,6 +6,7 @@ every textual form. The shapes differ by version, 22.05 to 26.05: a state is a w
 number is bare, null, or {set, infinite, number}, a list of nodes is text or a struct.
 """
 
+import os
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
@@ -48,6 +49,19 @@ class _Listed(msgspec.Struct):
     list: str = ""
 
 
+class _Signal(msgspec.Struct):
+    """A signal; its number is `id` from 24.05 on."""
+
+    id: int | float | _Counted | None = None
+    signal_id: int | float | _Counted | None = None
+
+
+class _Exit(msgspec.Struct):
+    """How a job ended, from 23.02 on; before that it is what wait(2) says."""
+
+    signal: _Signal = msgspec.field(default_factory=_Signal)
+
+
 _Number = int | float | _Counted | None
 _Names = str | list[str] | _Listed | None
 
@@ -79,6 +93,7 @@ class RawJob(msgspec.Struct):
     start_time: _Number = None
     end_time: _Number = None
     preempt_time: _Number = None
+    exit_code: int | _Exit | None = None
 
 
 class RawNode(msgspec.Struct):
@@ -187,6 +202,7 @@ def _job(raw: RawJob) -> Job:
         begins_at=(eligible or None) if state == "PENDING" else None,
         started_at=None if state == "PENDING" else _number(raw.start_time) or None,
         ends_at=(_number(raw.end_time) or None) if state == "RUNNING" else None,
+        signal=None if state in {"PENDING", "RUNNING"} else _signal(raw.exit_code),
         preempted_at=_number(raw.preempt_time) or None,
     )
 
@@ -226,6 +242,14 @@ def _state(words: str | list[str]) -> tuple[str, frozenset[str]]:
         (flag,) = flags
         base = _BENEATH.get(flag, flag)
     return base or "UNKNOWN", flags
+
+
+def _signal(code: int | _Exit | None) -> int | None:
+    if isinstance(code, _Exit):
+        number = _number(code.signal.id) or _number(code.signal.signal_id)
+        return int(number) if number else None
+    # A shell's 137 for a child that was killed is a status, not a signal.
+    return os.WTERMSIG(code) if code and os.WIFSIGNALED(code) else None
 
 
 def _number(value: _Number) -> float | None:

@@ -33,6 +33,8 @@ class Job(msgspec.Struct, frozen=True):
     started_at: float | None = None
     ends_at: float | None = None
     """Unix seconds of the time limit, where it is running."""
+    signal: int | None = None
+    """What ended its batch script, where it is over and a signal did."""
     preempted_at: float | None = None
     """Unix seconds at which Slurm told this attempt to make room; it may still run in its grace."""
 

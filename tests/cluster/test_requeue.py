@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from slurm_resilience.bounded import ask
@@ -66,13 +67,14 @@ class Sleeper:
             f"attempt {attempt} of job {self.id}",
         )
 
-    def tell(self, node: str, attempt: int = 0) -> None:
+    def tell(self, node: str, attempt: int = 0, **otherwise: object) -> None:
         """Leave an incident as the supervisor would, as the job's owner."""
         incident = Incident(
             job=self.id, attempt=attempt, kind="stall", class_="hardware", cause="rank-stopped",
             reason=f"a rank on {node} stopped", retry="exclude-node", detected_at=time.time(),
             suspects=(Suspect(node, "its rank stopped"),), last_step=5, saved_step=5,
         )  # fmt: skip
+        incident = msgspec.structs.replace(incident, **otherwise)
         as_alice(lambda: write_incident(self.run_directory, incident))
 
 
@@ -223,6 +225,27 @@ def test_a_persons_hold_stays(cluster: Cluster) -> None:
         assert (job.shown["JobState"], job.shown["Priority"]) == ("PENDING", "0")
 
 
+def test_a_job_whose_supervisor_was_killed_comes_back(
+    cluster: Cluster, controller: Command
+) -> None:
+    """It could not say a word itself, as after an out-of-memory kill; what was cancelled stays so."""
+    killed, cancelled = (
+        Sleeper(cluster, name, "--nodes=1") for name in ("killed", "cancelled")
+    )
+    for job in (killed, cancelled):
+        job.wait_for_attempt(0)
+
+    cluster.run(["scancel", "--signal=KILL", "--batch", killed.id], user="alice")
+    cluster.run(["scancel", cancelled.id], user="alice")
+    killed.wait_for_attempt(1, timeout_s=20)
+    said = stop(controller)
+
+    back = "attempt 0: puts it back into the queue: its supervisor was killed (signal 9)"
+    assert f"job {killed.id}: {back}" in said
+    assert killed.shown["Comment"] == "slurm-resilience"
+    assert (cancelled.shown["JobState"], cancelled.shown["Restarts"]) == ("CANCELLED", "0")
+
+
 @pytest.mark.usefixtures("controller")
 def test_only_the_array_task_that_stalled_is_requeued(cluster: Cluster) -> None:
     """The last task's raw id is the array's; by that all would go back."""
@@ -241,10 +264,16 @@ def test_only_the_array_task_that_stalled_is_requeued(cluster: Cluster) -> None:
 def test_a_hostile_run_directory_costs_only_its_owner(
     cluster: Cluster, controller: Command
 ) -> None:
-    """Links, pipes, giants, foreign files, a file system that hangs: nothing is done, others go on."""
+    """
+    Links, pipes, giants, foreign files, a file system that hangs, no path, no possible date, words
+    that forge: nothing is done, others go on, and the log keeps its lines.
+    """
     cluster.controller.hung_disk("/mnt/hung")
-    names = ("link", "pipe", "giant", "foreign", "nonsense", "hung")
-    options = {"hung": ["--comment=slurm-resilience=/mnt/hung/run"]}
+    names = ("link", "pipe", "giant", "foreign", "nonsense", "hung", "nul", "dated", "forged")
+    options = {
+        "hung": ["--comment=slurm-resilience=/mnt/hung/run"],
+        "nul": ["--comment=slurm-resilience=/a%00b"],
+    }
     hostile = {
         name: Sleeper(cluster, name, "--ntasks=1", *options.get(name, [])) for name in names
     }
@@ -264,14 +293,24 @@ def test_a_hostile_run_directory_costs_only_its_owner(
 
     as_alice(plant)
     (paths["foreign"] / "incident.json").write_text("{}")  # root's
+    hostile["dated"].tell("n1", detected_at=9e12)
+    forged = "\n\x1b[2Jslurm-resilience: job 1: forged\r" + "x" * 100_000
+    hostile["forged"].tell("n1", reason=forged, retry="leave")
     good.tell(good.shown["NodeList"])
     good.wait_for_attempt(1, timeout_s=30)
+    shown = cluster.run(["slurm-resilience", "status"], user="root").stdout
     said = stop(controller)
 
     assert {job.shown["Restarts"] for job in hostile.values()} == {"0"}
     for name, job in hostile.items():
         assert f"job {job.id}: attempt 0: leaves it: " in said, name
     assert "root:" not in said
+    assert said.count("leaves it: its Comment names no path: 'slurm-resilience=/a%00b'") == 1
+    assert "its incident is dated 9e+12, in the future; not used" in said
+    for text in (said, shown):
+        assert r"\n\x1b[2Jslurm-resilience: job 1: forged\r" in text
+        assert text.replace("\n", "").isprintable()
+        assert max(map(len, text.splitlines())) < 1200
 
 
 def test_nothing_is_changed_while_slurm_is_silent(cluster: Cluster) -> None:

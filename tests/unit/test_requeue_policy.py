@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from slurm_resilience.incident import Incident, Retry, Suspect
+from slurm_resilience.incident import UNTOLD, Incident, Retry, Suspect
 from slurm_resilience.requeue.act import bring_on
 from slurm_resilience.requeue.facts import Excluded, JobFacts
 from slurm_resilience.requeue.mark import marked, with_mark, without_mark
@@ -19,6 +19,7 @@ from slurm_resilience.requeue.policy import (
     Leave,
     Mark,
     Release,
+    Requeue,
     RequeueHold,
     StartNow,
     Unmark,
@@ -104,6 +105,91 @@ def test_a_full_disk_is_held_with_its_reason() -> None:
 def test_an_incident_of_another_attempt_does_not_count(told: Incident) -> None:
     """A file left over from before must not end what runs now."""
     assert isinstance(decided(RUNNING, told), Leave)
+
+
+@pytest.mark.parametrize("dated", [9e12, 1e308, 0.0, -5.0, NOW - 3600])
+def test_an_incident_with_an_impossible_date_is_not_used_and_that_is_said(dated: float) -> None:
+    """Not for the requeue of what runs; not for where it waits, nor for how long that took."""
+    told = incident(detected_at=dated)
+    running = decided(RUNNING, told)
+    on_its_way = decided(
+        replace(PENDING, comment=MARKED, begins_at=None),
+        incident(detected_at=NOW + dated * 1e3 if dated > NOW else dated - 1e9),
+    )
+
+    assert isinstance(running, Leave)
+    assert running.because.startswith("its incident is dated ")
+    assert running.because.endswith("; not used")
+    assert len(running.because) < 80
+    assert on_its_way == Unmark("it is on its way")
+
+
+OVER = replace(RUNNING, state="FAILED", signal=9)
+
+
+@pytest.mark.parametrize(
+    ("over", "said"),
+    [
+        (OVER, "its supervisor was killed (signal 9)"),
+        (replace(OVER, signal=11), "its supervisor was killed (signal 11)"),
+        (
+            replace(OVER, state="NODE_FAIL", signal=None),
+            "its supervisor was killed (NODE_FAIL)",
+        ),
+        (
+            replace(OVER, state="OUT_OF_MEMORY", signal=None),
+            "its supervisor was killed (OUT_OF_MEMORY)",
+        ),
+    ],
+    ids=["KILL", "SEGV", "node", "memory"],
+)
+def test_a_job_whose_supervisor_was_killed_goes_back_to_the_queue(over: Job, said: str) -> None:
+    """Nobody was left to write an incident, and nobody asked for its end."""
+    assert decided(over) == Requeue(said)
+    assert decided(over, incident(cause=UNTOLD, detected_at=0.0)) == Requeue(said)
+    assert decided(replace(over, can_requeue=False)) == GiveUp(
+        f"{said}; submitted with --no-requeue"
+    )
+
+
+@pytest.mark.parametrize(
+    "over",
+    [
+        replace(OVER, state="CANCELLED"),
+        replace(OVER, state="COMPLETED", signal=None),
+        replace(OVER, state="TIMEOUT"),
+        replace(OVER, state="PREEMPTED"),
+        replace(OVER, signal=None),
+        replace(OVER, signal=15),
+        replace(OVER, signal=2),
+        replace(OVER, signal=10),
+        replace(OVER, flags=frozenset({"COMPLETING"})),
+    ],
+    ids=lambda job: f"{job.state}-{job.signal}",
+)
+def test_a_job_that_ended_otherwise_is_over(over: Job) -> None:
+    """Cancelled, done, out of time, failed with a status, asked to end by a signal, not yet over."""
+    assert isinstance(decided(over), Leave)
+
+
+def test_a_killed_supervisor_whose_end_is_known_is_left() -> None:
+    """Its incident has the word; what cannot be read now, or trusted, decides nothing."""
+    assert isinstance(decided(OVER, incident(retry="stop")), Leave)
+    assert decided(OVER, unread="no answer in 2 s") == Leave("no answer in 2 s")
+    assert decided(OVER, untrusted="a link; not used") == Leave("a link; not used")
+
+
+def test_a_supervisor_that_is_killed_again_and_again_is_given_up() -> None:
+    """The same budget as for any other end; the job is over and stays so."""
+    before_a_step = [
+        incident(n, cause=UNTOLD, class_="unknown", last_step=None, retry="same-nodes")
+        for n in (0, 1)
+    ]
+    nowhere = [incident(n, cause=UNTOLD, class_="unknown", saved_step=3) for n in range(4)]
+
+    assert isinstance(decided(replace(OVER, restarts=1), *before_a_step), GiveUp)
+    assert isinstance(decided(replace(OVER, restarts=3), *nowhere), GiveUp)
+    assert isinstance(decided(replace(OVER, restarts=2), *nowhere[:3]), Requeue)
 
 
 def test_a_job_submitted_with_no_requeue_is_given_up_in_words() -> None:

@@ -55,6 +55,41 @@ def test_a_requeued_job_still_completing_is_neither_running_nor_pending() -> Non
     assert job.held
 
 
+@pytest.mark.parametrize(
+    ("exit_code", "signal"),
+    [
+        (9, 9),
+        (0, None),
+        (137 << 8, None),
+        (None, None),
+        (
+            {
+                "status": "SIGNALED",
+                "return_code": 0,
+                "signal": {"signal_id": 9, "name": "KILL"},
+            },
+            9,
+        ),
+        (
+            {
+                "status": ["SIGNALED"],
+                "signal": {"id": {"set": True, "number": 9}, "name": "KILL"},
+            },
+            9,
+        ),
+        (
+            {"status": ["ERROR"], "signal": {"id": {"set": False, "number": 0}, "name": ""}},
+            None,
+        ),
+        ({"status": ["PENDING"]}, None),
+    ],
+)
+def test_the_signal_that_ended_a_job_is_read(exit_code: object, signal: int | None) -> None:
+    """As 22.05, 23.02 and 24.05 write it; a shell's 137 is a status, and a new attempt has none."""
+    assert one(job_state="FAILED", exit_code=exit_code).signal == signal
+    assert one(job_state="PENDING", exit_code=exit_code).signal is None
+
+
 def test_array_tasks_are_named_as_slurm_takes_them() -> None:
     """`<array>_<task>`; the record of tasks that never started is not mistaken for one of them."""
     jobs = jobs_of("squeue_22.05.8.json")
