@@ -115,7 +115,9 @@ def main() -> None:
             break  # 4
     run.finish()  # 5
 
-    if rank == 0 and not run.stopped:
+    if rank == 0 and run.stopped:
+        print(f"stopped after step {step + 1}/{options.steps}, saved", flush=True)
+    elif rank == 0:
         print(f"finished: step {options.steps}", flush=True)
         if options.out:
             result = {"steps": options.steps, "loss": state["loss"], "digest": digest(model)}

@@ -40,6 +40,8 @@ def found(directory: Path) -> list[Found]:
         names = sorted(path.name for path in directory.iterdir() if path.match(PATTERN))
     except OSError as error:
         raise CheckpointPlaceError(f"{shown(directory)}: {error.strerror}") from error
+    except ValueError as error:  # no name at all: a NUL in it
+        raise CheckpointPlaceError(f"{shown(directory)}: {error}") from error
     entries = [look(directory / name) for name in reversed(names)]
     return sorted(entries, key=step_of, reverse=True)
 

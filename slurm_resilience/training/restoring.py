@@ -18,6 +18,9 @@ from slurm_resilience.training.tree import decoded
 
 log = logging.getLogger(__name__)
 
+UNFIT = (RuntimeError, ValueError, LookupError, TypeError, AttributeError, AssertionError)
+"""What torch and users' `load_state_dict` raise for a state that is not theirs."""
+
 
 class Choice(NamedTuple):
     """The checkpoint to go on from, None to begin; and those that are not sound."""
@@ -115,8 +118,8 @@ def _verified(entry: Found, peers: Peers) -> str:
 
 def _put_back_part(state: State, name: str, values: Values, reader: Reader) -> None:
     part = state[name]
-    value = _filled(values.parts[name], reader, live_tensors(part, name))
     try:
+        value = _filled(values.parts[name], reader, live_tensors(part, name))
         if isinstance(part, torch.nn.Module):
             bare(part).load_state_dict(value)
         elif is_shared(part) or hasattr(part, "load_state_dict"):
@@ -126,7 +129,7 @@ def _put_back_part(state: State, name: str, values: Values, reader: Reader) -> N
                 part.copy_(value)
         else:
             state[name] = value
-    except (RuntimeError, ValueError, LookupError, TypeError) as error:
+    except UNFIT as error:
         why = " ".join(str(error).split())
         raise CheckpointLoadError(f"{reader.path}: {name!r} does not fit: {why}") from error
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 import torch
 from torch.distributed.checkpoint.stateful import Stateful
+from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.nn.parallel import DistributedDataParallel
 
 from slurm_resilience.errors import UsageError
@@ -42,12 +43,15 @@ def captured(state: State, *, rank: int) -> Captured:
     Raises `UsageError` where something in it cannot be saved.
     """
     tensors = _Names()
-    parts = {
-        name: encoded(
-            contents(part), name if is_shared(part) else f"{name}@{rank}", tensors.keep
-        )
-        for name, part in state.items()
-    }
+    parts: dict[str, bytes] = {}
+    for name, part in state.items():
+        _refuse_foreign_shards(name, part)
+        place = name if is_shared(part) else f"{name}@{rank}"
+        try:
+            parts[name] = encoded(contents(part), place, tensors.keep)
+        except RuntimeError as error:
+            why = " ".join(str(error).split())
+            raise UsageError(f"state {name}: its state_dict() fails: {why}") from error
     generators = encoded(rng.captured(), f"@{rank}", tensors.keep)
     return Captured(Values(parts, generators), tensors.by_name)
 
@@ -80,6 +84,26 @@ def bare(module: torch.nn.Module) -> torch.nn.Module:
     inner = module.module if isinstance(module, DistributedDataParallel) else None
     inner = getattr(module, "_orig_mod", inner)
     return bare(inner) if isinstance(inner, torch.nn.Module) else module
+
+
+def _refuse_foreign_shards(name: str, part: object) -> None:
+    # Their shards look like whole tensors that all ranks hold alike: one would stand for all.
+    if isinstance(part, torch.nn.Module) and any(
+        isinstance(module, FullyShardedDataParallel) for module in part.modules()
+    ):
+        raise UsageError(
+            f"state {name} is in FullyShardedDataParallel; use fully_shard instead"
+        )
+    # Would be saved well, and could not be put back.
+    if isinstance(part, torch.optim.Optimizer) and any(
+        hasattr(parameter, "device_mesh")  # DTensor, whose module has moved between versions
+        for group in part.param_groups
+        for parameter in group["params"]
+    ):
+        raise UsageError(
+            f"state {name} is an optimizer of sharded parameters, which cannot be restored yet; "
+            "leave it out and save the model alone, or use DistributedDataParallel"
+        )
 
 
 class _Names:

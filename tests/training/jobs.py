@@ -3,13 +3,17 @@
 import itertools
 import os
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 
-from slurm_resilience.errors import CheckpointError, UsageError
+from slurm_resilience.errors import CheckpointError, ResilienceError, UsageError
 from slurm_resilience.training import Checkpoints, Run
 
 SIZE = 200_000
@@ -93,6 +97,59 @@ def as_long_as_peers_live(directory: Path, steps: int, timeout_minutes: float) -
     except CheckpointError as error:
         return str(error)
     return "saved"
+
+
+def through_a_deletion(directory: Path) -> str:
+    """Save each step, while the directory is deleted after the fifth; what `finish` said."""
+    model = Level()
+    run = Run(checkpoints=Checkpoints(directory, every_steps=1), state={"model": model})
+    for step in range(run.restore(), 10):
+        model.rise(step)
+        run.step(step)
+        if step == 5 and torch.distributed.get_rank() == 0:
+            shutil.rmtree(directory, ignore_errors=True)
+    try:
+        run.finish()
+    except CheckpointError as error:
+        return str(error)
+    return "saved"
+
+
+def kind_of_refusal(directory: Path) -> str:
+    """The type of what `restore` raises."""
+    try:
+        Run(checkpoints=Checkpoints(directory), state={"model": Level()}).restore()
+    except ResilienceError as error:
+        return type(error).__name__
+    return "restored"
+
+
+def sharded(directory: Path, how: str) -> list[object]:
+    """Two steps of a model sharded over the ranks, then what a new run of it restores or says."""
+    answers: list[object] = []
+    for _ in range(2):
+        torch.manual_seed(len(answers))
+        model: nn.Module = nn.Linear(8, 7)
+        if how == "FullyShardedDataParallel":
+            model = FullyShardedDataParallel(model, device_id=torch.device("cpu"))
+        else:
+            mesh = init_device_mesh("cpu", (torch.distributed.get_world_size(),))
+            fully_shard(model, mesh=mesh)
+        state: dict[str, Any] = {"model": model}
+        if how == "optimizer":
+            state["optimizer"] = torch.optim.AdamW(model.parameters())
+        run = Run(checkpoints=Checkpoints(directory), state=state)
+        try:
+            start = run.restore()
+        except ResilienceError as error:
+            return [type(error).__name__, str(error)]
+        whole = get_model_state_dict(model, options=StateDictOptions(full_state_dict=True))
+        total = [float(one.sum()) for one in whole.values() if isinstance(one, torch.Tensor)]
+        answers.append((start, total))
+        if start == 0:
+            run.step(0)
+        run.finish()
+    return answers
 
 
 def draw(directory: Path, start_seed: int, steps: int) -> list[object]:

@@ -72,6 +72,8 @@ def test_a_training_stopped_and_resumed_ends_bit_equal(
     write_stop(beat_path(beats, 0), Stop.SAVE_AND_STOP)
     said, _ = process.communicate(timeout=120)
     assert process.returncode == 0, said
+    assert "/40, saved" in said.splitlines()[-1]
+    assert "finished" not in said
     assert not out.exists()
     assert len(list((tmp_path / "two" / "c").glob("step-*"))) == 1
 

@@ -13,7 +13,7 @@ SCRIPT = """
 import os, sys
 from pathlib import Path
 import torch
-from slurm_resilience.errors import ResilienceError
+from slurm_resilience.errors import CheckpointSaveError, ResilienceError
 from slurm_resilience.training import Checkpoints, Run
 mount = Path(sys.argv[1])
 state = {"x": torch.zeros(1 << 18)}
@@ -44,6 +44,16 @@ try:
     run.restore()
 except ResilienceError as error:
     print(error)
+"""
+
+FULL_AT_THE_END = f"""{SCRIPT}
+run.restore()
+(mount / "filler").write_bytes(bytes(4_000_000))
+run.step(0)
+try:
+    run.finish()
+except CheckpointSaveError as error:
+    print(repr(error.__cause__), error)
 """
 
 
@@ -81,3 +91,12 @@ def test_a_disk_that_cannot_be_written_is_refused_at_the_start(
     assert text.count("\n") == 1
     assert says in text
     assert str(tmp_path / "mount" / "c") in text
+
+
+def test_a_last_save_that_finds_no_room_ends_the_run_with_the_reason(tmp_path: Path) -> None:
+    """What the system said is its cause, and it claims nothing about a training that has ended."""
+    text = said(FULL_AT_THE_END, tmp_path / "mount", "size=4m")
+
+    assert "OSError(28, 'No space left on device') step 0 is not saved" in text
+    assert f"free some space for {tmp_path / 'mount' / 'c'}; saved last: nothing" in text
+    assert "training goes on" not in text

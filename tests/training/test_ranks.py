@@ -163,3 +163,42 @@ def test_ranks_without_a_process_group_are_refused(tmp_path: Path) -> None:
     said = on_ranks(jobs.unconnected, tmp_path / "c", world_size=1, folder=tmp_path / "b")
 
     assert "init_process_group" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("inner", "kind"),
+    [("mount/c", "CheckpointPlaceError"), ("damaged", "CheckpointLoadError")],
+)
+def test_all_ranks_say_what_kind_of_trouble_it_is(
+    tmp_path: Path, inner: str, kind: str
+) -> None:
+    """Whoever looks at the first rank that died draws the same conclusion."""
+    (tmp_path / "damaged" / "step-000000001").mkdir(parents=True)
+
+    said = on_ranks(jobs.kind_of_refusal, tmp_path / inner, world_size=2, folder=tmp_path / "b")
+
+    assert said == [kind, kind]
+
+
+def test_a_sharded_model_comes_back(tmp_path: Path) -> None:
+    """Each rank gets its own shard of what all have saved."""
+    said = on_ranks(jobs.sharded, tmp_path / "c", "model", world_size=2, folder=tmp_path / "b")
+
+    (first, saved), (start, restored) = said[0]
+    assert (first, start) == (0, 1)
+    assert restored == saved
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [("optimizer", "leave it out"), ("FullyShardedDataParallel", "use fully_shard")],
+)
+def test_what_cannot_be_restored_is_refused_before_the_first_step(
+    tmp_path: Path, how: str, says: str
+) -> None:
+    """Not after hours of saves that are of no use, and by all ranks."""
+    said = on_ranks(jobs.sharded, tmp_path / "c", how, world_size=2, folder=tmp_path / "b")
+
+    assert said[0] == said[1]
+    assert said[0][0] == "UsageError"
+    assert says in said[0][1]

@@ -15,7 +15,12 @@ import torch
 from torch import nn
 
 from slurm_resilience.checkpoint_files.listing import found
-from slurm_resilience.errors import CheckpointError, ResilienceError, UsageError
+from slurm_resilience.errors import (
+    CheckpointError,
+    CheckpointLoadError,
+    ResilienceError,
+    UsageError,
+)
 from slurm_resilience.training import Checkpoints, Run
 from tests.training.jobs import Level, Sampler
 
@@ -258,9 +263,19 @@ def test_what_cannot_be_saved_is_refused_before_the_first_step(
     assert says.replace("x is", "x@0 is") in str(refused.value)
 
 
+class Picky:
+    """A user's own, which takes nothing but itself."""
+
+    place = 0
+
+    def load_state_dict(self, state: "Picky") -> None:
+        self.place = state.place
+
+
 def test_a_state_that_does_not_fit_is_refused_in_one_line(tmp_path: Path) -> None:
     """Another shape, another part, another layer: named, and nothing is skipped silently."""
-    run = Run(checkpoints=Checkpoints(tmp_path / "c"), state={"model": nn.Linear(2, 2)})
+    saved = {"model": nn.Linear(2, 2), "sampler": {"place": 7}}
+    run = Run(checkpoints=Checkpoints(tmp_path / "c"), state=saved)
     run.restore()
     run.step(0)
     run.finish()
@@ -268,12 +283,13 @@ def test_a_state_that_does_not_fit_is_refused_in_one_line(tmp_path: Path) -> Non
         "shape": ({"model": nn.Linear(2, 3)}, "[2, 2]"),
         "layer": ({"model": nn.Sequential(nn.Linear(2, 2))}, "model/0.weight"),
         "part": ({"model": nn.Linear(2, 2), "ema": 1}, "'ema'"),
+        "sampler": ({"sampler": Picky()}, "'dict' object has no attribute 'place'"),
         "kind": ({"model": torch.optim.SGD(nn.Linear(2, 2).parameters())}, "does not fit"),
     }
 
     for state, says in wrong.values():
         again = Run(checkpoints=Checkpoints(tmp_path / "c"), state=state)
-        with pytest.raises(CheckpointError) as refused:
+        with pytest.raises(CheckpointLoadError) as refused:
             again.restore()
         again.close()
         assert says in str(refused.value)

@@ -1,6 +1,7 @@
 """`checkpoint list|verify|path`, as a shell sees it."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -78,6 +79,41 @@ def test_a_directory_that_is_not_there_is_exit_status_2(
     """Could not look is not the same as unsound."""
     assert main(["checkpoint", what, str(tmp_path / "none")]) == 2
     assert "No such file or directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("what", ["list", "verify", "path"])
+@pytest.mark.parametrize(
+    "name",
+    ["x" * 5000, "a/" * 2040 + "a", "loop", "file", "file/below", "nul\0", "two\nlines"],
+    ids=["long name", "long path", "loop of links", "file", "below a file", "NUL", "newline"],
+)
+def test_a_name_that_leads_nowhere_is_exit_status_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], what: str, name: str
+) -> None:
+    """One line that a screen can hold, whatever was typed."""
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "file").write_text("")
+
+    status = main(["checkpoint", what, str(tmp_path / name)])
+
+    out, err = capsys.readouterr()
+    assert (status, out) == (2, "")
+    assert err.count("\n") == 1
+    assert len(err) < 400
+
+
+def test_a_name_that_is_no_text_can_be_used(
+    directory: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """A file name is bytes; a script gets the same ones back."""
+    odd = os.fsencode(directory) + b"-\xff"
+    directory.rename(os.fsdecode(odd))
+
+    status = main(["checkpoint", "path", os.fsdecode(odd)])
+
+    wanted = odd + b"/" + directory_name(20).encode() + b"\n"
+    assert (status, capfdbinary.readouterr().out) == (0, wanted)
+    assert main(["checkpoint", "list", os.fsdecode(odd)]) == 0
 
 
 def test_the_command_needs_no_torch(directory: Path) -> None:
