@@ -9,7 +9,7 @@ from testbed.commands import mounted
 from testbed.errors import TestbedError
 from testbed.gpus import Gpu, Scene, set_healthy, show, shown
 from testbed.inside import Inside
-from testbed.layout import CHECKOUT
+from testbed.layout import CHECKOUT, USERS
 from testbed.messages import Link, PowerOff, PowerOn
 from testbed.ownership import ask
 from testbed.state import empty
@@ -91,6 +91,11 @@ class Node:
     def pids(self, pattern: str = "") -> list[int]:
         """Ids, as the real machine sees them, of processes whose command line matches."""
         return processes.matching(self._init(), pattern)
+
+    def pids_of(self, user: str) -> list[int]:
+        """Everything that runs here as *user*; no zombies."""
+        user_id = next(one.id for one in USERS if one.name == user)
+        return [pid for pid in self.pids() if processes.owner(pid) == user_id]
 
     def ranks(self) -> dict[int, int]:
         """The training ranks that run here: rank -> process id as the real machine sees it."""

@@ -38,6 +38,14 @@ def matching(init: int, pattern: str) -> list[int]:
     return [pid for pid, line in of(init).items() if line and re.search(pattern, line)]
 
 
+def owner(pid: int) -> int | None:
+    """The user id that a process runs as; None where it is gone."""
+    try:
+        return Path(f"/proc/{pid}").stat().st_uid
+    except OSError:
+        return None
+
+
 def ranks(init: int) -> dict[int, int]:
     """Ids of torchrun's workers in *init*'s namespace, by rank."""
     environments = {pid: environment(pid) for pid in of(init)}

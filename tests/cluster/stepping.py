@@ -14,7 +14,6 @@ from testbed import Cluster
 PROGRAM = Path(__file__).parent / "programs" / "rank.py"
 CONFIG = "watch: {stall_s: 4, report_s: 0.5, silent_s: 30, lost_s: 2, grace_s: 1, claim_s: 1}\n"
 RANK = r"^python3 rank\.py"
-OURS = r"rank\.py|slurm_resilience|slurm-resilience|sleep 3600"
 
 
 class Stepping:
@@ -89,7 +88,7 @@ class Stepping:
 
     def left(self) -> dict[str, list[int]]:
         """What is alive of the job, by node."""
-        found = {name: node.pids(OURS) for name, node in self.cluster.nodes.items()}
+        found = {name: node.pids_of("alice") for name, node in self.cluster.nodes.items()}
         return {name: pids for name, pids in found.items() if pids}
 
     def wait_for_nothing_left(self) -> None:
