@@ -58,9 +58,9 @@ def back_s(cluster: Cluster, number: int) -> float:
     )  # fmt: skip
     directory = cluster.home("alice") / "slurm-resilience" / job
 
-    def tell() -> Iterator[object]:
+    def tell() -> Iterator[bytes]:
         write_incident(directory, incident)
-        yield "told"
+        yield b"told"
 
     told = ask(tell, deadline_s=10, as_user=USERS[0].id)
     if told.trouble:

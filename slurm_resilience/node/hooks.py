@@ -3,8 +3,8 @@ What slurmd calls: prolog, epilog, health check. Runs as root, on every node, fo
 
 The prolog delays each job, so on a healthy node it imports next to nothing: a child asks NVML
 while the plan is read and the other probes run, and answers that were judged fit before are not
-judged again. Modules on that path (`bounded`, `kept`, `memo`, `plan`, `scope`, `voice`, the
-probes) hold plain builtins and import no typing, json, re or pathlib at start: each costs as
+judged again. Modules on that path (`bounded`, `kept`, `memo`, `plan`, `probing`, `scope`,
+`voice`, the probes) hold plain builtins and import no typing, json, re or pathlib at start: each costs as
 much as a probe. Everything else is in `visit`.
 
 Exit status: 0 go on (fit, undecided, switched off, or this checker is broken), 10 unfit. Anything
@@ -18,8 +18,9 @@ import os
 import sys
 import time
 
+from slurm_resilience.bounded import Child, abandon
 from slurm_resilience.errors import ResilienceError
-from slurm_resilience.node import bounded, kept, memo, scope
+from slurm_resilience.node import kept, memo, probing, scope
 from slurm_resilience.node import plan as plans
 from slurm_resilience.node.voice import say
 
@@ -56,10 +57,10 @@ def run(hook: Hook, environment: Mapping[str, str]) -> int:
         return COULD_NOT
     began = time.monotonic()
     gpus = scope.NODE if hook == "health" else scope.scope_of(environment)
-    children: list[bounded.Child] = []
+    children: dict[str, Child] = {}
     try:
         if gpus:
-            children.append(_ask_nvml(hook, began))
+            children["nvml"] = _ask_nvml(hook, began)
         else:
             say(f"{hook}: the job has no GPUs: GPU checks skipped")
         return _run(hook, environment, gpus, children, began)
@@ -67,22 +68,22 @@ def run(hook: Hook, environment: Mapping[str, str]) -> int:
         say(f"{hook}: node not checked: {error}", grave=True)
         return COULD_NOT
     finally:
-        for child in children:
-            bounded.abandon(child)
+        for child in children.values():
+            abandon(child)
 
 
-def _ask_nvml(hook: Hook, began: float) -> bounded.Child:
+def _ask_nvml(hook: Hook, began: float) -> Child:
     from slurm_resilience.node.probes import nvml  # noqa: PLC0415
 
     arguments = plans.nvml_arguments(hook)
-    return bounded.start("nvml", nvml.read, deadline=began + _GENEROUS_S, **arguments)
+    return probing.start(nvml.read, deadline=began + _GENEROUS_S, **arguments)
 
 
 def _run(
     hook: Hook,
     environment: Mapping[str, str],
     gpus: scope.Scope,
-    children: list[bounded.Child],
+    children: dict[str, Child],
     began: float,
 ) -> int:
     plan, config = plans.compiled(), None
@@ -92,12 +93,12 @@ def _run(
         say(f"{hook}: switched off by {plan['state']}/{DISABLED}")
         return GO_ON
     deadline = began + min(plan["probe_s"][hook], plan["budget_s"][hook])
-    for child in children:
+    for child in children.values():
         child.deadline = deadline
     for name, (probe, arguments) in plans.probes_for(plan, hook).items():
-        children.append(bounded.start(name, probe, deadline=deadline, **arguments))
+        children[name] = probing.start(probe, deadline=deadline, **arguments)
     boot = kept.boot_id(plan["proc"])
-    answers = bounded.gather(children)
+    answers = probing.gather(children)
     if hook == "prolog" and memo.is_known(plan, boot, answers):
         return GO_ON
     # Imported here: what follows is slow, and on a healthy node it is not needed.

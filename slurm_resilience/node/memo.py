@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from slurm_resilience.node.bounded import Answers
+    from slurm_resilience.node.probing import Answers
 
 
 def is_known(plan: dict[str, Any], boot: str, answers: Answers) -> bool:

@@ -4,7 +4,7 @@ import os
 import time
 from typing import Any
 
-from slurm_resilience.node import bounded, kept
+from slurm_resilience.node import kept, probing
 from slurm_resilience.node.facts import NodeFacts, assemble
 from slurm_resilience.node.plan import nvml_arguments, probes_for
 from slurm_resilience.node.probes import nvml
@@ -18,12 +18,12 @@ def read_facts(plan: dict[str, Any], profile: str, *, node: str | None = None) -
     """
     deadline = time.monotonic() + min(plan["probe_s"][profile], plan["budget_s"][profile])
     probes = {"nvml": (nvml.read, nvml_arguments(profile)), **probes_for(plan, profile)}
-    children = [
-        bounded.start(name, probe, deadline=deadline, **arguments)
+    children = {
+        name: probing.start(probe, deadline=deadline, **arguments)
         for name, (probe, arguments) in probes.items()
-    ]
+    }
     identity = identity_of(kept.boot_id(plan["proc"]), node)
-    answers = bounded.gather(children)
+    answers = probing.gather(children)
     return assemble(identity, *answers.read(), answers.hung)
 
 

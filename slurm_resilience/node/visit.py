@@ -13,11 +13,11 @@ import msgspec
 from slurm_resilience.config import Config
 from slurm_resilience.errors import ResilienceError
 from slurm_resilience.node import act, memo, policy, recall
-from slurm_resilience.node.bounded import Answers
 from slurm_resilience.node.facts import NodeFacts, assemble
 from slurm_resilience.node.findings import CHECKS, Finding, Severity
 from slurm_resilience.node.leftovers import end_leftovers
 from slurm_resilience.node.policy import Decision, History, Hook, Keep, Standing
+from slurm_resilience.node.probing import Answers
 from slurm_resilience.node.rules import judge
 from slurm_resilience.node.scope import Scope
 from slurm_resilience.node.settings import NodeSettings

@@ -79,7 +79,7 @@ class Incidents:
         children = {
             user_id: self._start(user_id, theirs) for user_id, theirs in by_owner.items()
         }
-        for user_id, answer in gather(children, deadline_s=self._timeout_s).items():
+        for user_id, answer in gather(children).items():
             found, unread = _parsed(answer), by_owner[user_id]
             unread = [job for job in unread if job.id not in found]
             histories |= found
@@ -94,7 +94,8 @@ class Incidents:
 
     def _start(self, user_id: int, jobs: Sequence[Job]) -> Child:
         return Child(
-            lambda: (_found(job, self._attempts) for job in jobs),
+            lambda: (msgspec.json.encode(_found(job, self._attempts)) for job in jobs),
+            deadline=time.monotonic() + self._timeout_s,
             as_user=user_id if self._as_owner else None,
         )
 

@@ -49,7 +49,7 @@ def _told(job: Job, as_owner: bool, timeout_s: float) -> Story:  # noqa: FBT001
     if directory is None:
         return Story(job)
     answer = ask(
-        lambda: _attempts(directory, job.user_id),
+        lambda: map(msgspec.json.encode, _attempts(directory, job.user_id)),
         deadline_s=timeout_s,
         as_user=job.user_id if as_owner else None,
     )

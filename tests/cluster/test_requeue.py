@@ -80,7 +80,7 @@ class Sleeper:
 
 def as_alice(work: object) -> None:
     assert callable(work)
-    answer = ask(lambda: [work()], deadline_s=10, as_user=ALICE)
+    answer = ask(lambda: [str(work()).encode()], deadline_s=10, as_user=ALICE)
     assert not answer.trouble, answer.trouble
 
 

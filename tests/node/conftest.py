@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from slurm_resilience.node import bounded
+from slurm_resilience.node import probing
 from slurm_resilience.node.probes import nvml as probe
 from testbed import nvml, sysfs
 
@@ -53,8 +53,8 @@ class Scene:
             ctypes.CDLL(str(library))  # from now on the loader knows it by its name
             return probe.read(**arguments)
 
-        child = bounded.start("nvml", ask, deadline=time.monotonic() + timeout_s)
-        answers = bounded.gather([child])
+        child = probing.start(ask, deadline=time.monotonic() + timeout_s)
+        answers = probing.gather({"nvml": child})
         if answers.hung:
             raise TimeoutError
         values, unread = answers.read()

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from slurm_resilience.node import bounded
+from slurm_resilience.bounded import MOST_BYTES, Child
+from slurm_resilience.node import probing
 from slurm_resilience.node.probes import disk
 
 PATIENCE_S = 30.0
@@ -31,8 +32,8 @@ def fail() -> None:
     raise OSError(5, "Input/output error", "/dev/kmsg")
 
 
-def gather(*children: bounded.Child) -> bounded.Answers:
-    return bounded.gather(children)
+def gather(**children: Child) -> probing.Answers:
+    return probing.gather(children)
 
 
 def soon(seconds: float = PATIENCE_S) -> float:
@@ -43,17 +44,17 @@ def test_answers_come_back_as_they_were_given() -> None:
     """Plain values cross over unchanged, large ones too."""
     value = {"name": "a\n'b'", "numbers": [0, -1, 2.5, None, True], "large": "x" * 300_000}
 
-    answers = gather(bounded.start("one", lambda: value, deadline=soon()))
+    answers = gather(one=probing.start(lambda: value, deadline=soon()))
 
     assert answers.read() == ({"one": value}, {})
 
 
 def test_one_that_hangs_holds_up_no_other() -> None:
     """It is named as hung, killed though it blocks every signal, and the rest is there."""
-    hung = bounded.start("hung", stubborn, deadline=soon(0.3))
-    quick = bounded.start("quick", lambda: 1, deadline=soon())
+    hung = probing.start(stubborn, deadline=soon(0.3))
+    quick = probing.start(lambda: 1, deadline=soon())
 
-    answers = gather(hung, quick)
+    answers = gather(hung=hung, quick=quick)
 
     assert answers.hung == ("hung",)
     assert answers.read() == ({"quick": 1}, {})
@@ -69,7 +70,7 @@ def test_one_that_fails_says_why(probe: object, why: str) -> None:
     """An error's text, or that the child died, becomes the reason for the missing fact."""
     assert callable(probe)
 
-    values, unread = gather(bounded.start("bad", probe, deadline=soon())).read()
+    values, unread = gather(bad=probing.start(probe, deadline=soon())).read()
 
     assert values == {}
     assert why in unread["bad"]
@@ -77,9 +78,9 @@ def test_one_that_fails_says_why(probe: object, why: str) -> None:
 
 def test_one_that_talks_without_end_is_stopped() -> None:
     """A kernel log gone mad does not fill the memory of a hook."""
-    huge = "x" * (bounded.MOST_BYTES + 1)
+    huge = "x" * (MOST_BYTES + 1)
 
-    values, unread = gather(bounded.start("huge", lambda: huge, deadline=soon())).read()
+    values, unread = gather(huge=probing.start(lambda: huge, deadline=soon())).read()
 
     assert values == {}
     assert "too much" in unread["huge"]
@@ -89,8 +90,8 @@ def test_a_child_holds_nothing_of_its_parent() -> None:
     """Whoever reads the hook's output sees its end while a child still hangs."""
     code = (
         "import sys, time; sys.path.insert(0, sys.argv[1])\n"
-        "from slurm_resilience.node import bounded\n"
-        "child = bounded.start('long', lambda: time.sleep(600), deadline=0)\n"
+        "from slurm_resilience.node import probing\n"
+        "child = probing.start(lambda: time.sleep(600), deadline=0)\n"
         "print(child.pid, flush=True)"
     )
     package = Path(__file__).parents[2]
@@ -128,11 +129,11 @@ def test_an_unkillable_child_is_abandoned(hung_mount: list[str], tmp_path: Path)
     """Nobody waits for a child in D state: the hook goes on, and ends."""
     code = (
         "import sys, time; sys.path.insert(0, sys.argv[1])\n"
-        "from slurm_resilience.node import bounded\n"
+        "from slurm_resilience.node import probing\n"
         "from slurm_resilience.node.probes import disk\n"
         "until = time.monotonic() + 0.5\n"
-        "child = bounded.start('disk', disk.read, deadline=until, path=sys.argv[2])\n"
-        "print(bounded.gather([child]).hung, child.pid, flush=True)"
+        "child = probing.start(disk.read, deadline=until, path=sys.argv[2])\n"
+        "print(probing.gather({'disk': child}).hung, child.pid, flush=True)"
     )
     package = Path(__file__).parents[2]
 
