@@ -112,4 +112,6 @@ def read(checkpoint: Path) -> Manifest:
         raise CheckpointLoadError(f"{NAME}: {error.strerror}") from error
     except UntrustedFileError as error:
         raise CheckpointLoadError(str(error)) from error
+    except ValueError as error:  # a NUL in the name
+        raise CheckpointLoadError(f"{checkpoint.name!r}: {error}") from error
     return parsed(data)

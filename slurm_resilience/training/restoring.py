@@ -54,7 +54,7 @@ def choose(directory: Path, peers: Peers) -> Choice:
         path, why = next(iter(unsound.items()))
         raise CheckpointLoadError(
             f"none of the {len(unsound)} checkpoints in {directory} is sound ({path.name}: {why}); "
-            "move them away to begin anew"
+            "move them away and call restore(anew=True) to begin anew"
         )
     return Choice(newest, frozenset(unsound))
 

@@ -13,8 +13,8 @@ import pytest
 from slurm_resilience.checkpoint_files import manifest as manifests
 from slurm_resilience.checkpoint_files.digest import digest
 from slurm_resilience.checkpoint_files.listing import directory_name
-from slurm_resilience.errors import CheckpointError
-from slurm_resilience.training import Checkpoints, Run
+from slurm_resilience.errors import CheckpointError, CheckpointLoadError
+from slurm_resilience.training import Checkpoints, Run, load
 from tests.training.jobs import Level
 
 Harm = Callable[[Path], None]
@@ -143,6 +143,15 @@ def test_a_step_done_again_puts_the_damaged_checkpoint_aside(directory: Path) ->
         "step-000000005", "unsound-step-000000005-1",
     ]  # fmt: skip
     assert restored(directory) == (6, 5)
+
+
+@pytest.mark.parametrize("name", ["none", "x" * 5000, "nul\0", "loop"])
+def test_what_is_no_checkpoint_cannot_be_loaded(tmp_path: Path, name: str) -> None:
+    """One error for all of them, whatever was typed."""
+    (tmp_path / "loop").symlink_to("loop")
+
+    with pytest.raises(CheckpointLoadError):
+        load(tmp_path / name, "model")
 
 
 class Bomb:
