@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from slurm_resilience.errors import ResilienceError
-from slurm_resilience.run_directory import attempt_directory, parse_incident
+from slurm_resilience.run_directory import read_incident
 from testbed import Cluster
 
 STEPS = 240
@@ -103,7 +103,8 @@ def play(cluster: Cluster, story: Story, keep: Path) -> int:
 
     cluster.wait_for(lambda: step_of(output) >= 0, timeout_s=90)
     story.tell(f"the same job runs on {cluster.job(job)['NodeList']}, by itself")
-    cluster.wait_for(lambda: step_of(output) >= STEPS // 2, timeout_s=90)
+    # Between two saves: a rank that freezes in one is given the time that a save may take.
+    cluster.wait_for(lambda: step_of(output) >= EVERY_STEPS * 3 + EVERY_STEPS // 4, 90)
 
     frozen = time.time()
     cluster.nodes["n2"].gpu(0).set(ecc_uncorrected=1)
@@ -116,9 +117,7 @@ def play(cluster: Cluster, story: Story, keep: Path) -> int:
 
     attempt = int(cluster.job(job)["Restarts"])
     directory = home / "slurm-resilience" / job
-    path = attempt_directory(directory, attempt) / "incident.json"
-    cluster.wait_for(path.exists, timeout_s=STALL_S + 30)
-    incident = parse_incident(path.read_bytes(), path)
+    incident = cluster.wait_for(lambda: read_incident(directory, attempt), STALL_S + 30)
     story.tell("the stall is found, with the node that the evidence names:")
     story.show(incident.reason)
     cluster.wait_for(lambda: int(cluster.job(job)["Restarts"]) > attempt, timeout_s=30)

@@ -145,7 +145,7 @@ class Inside:
     # ── waiting ─────────────────────────────────────────────────────────────────────────────
 
     def wait_for(
-        self, what: Callable[[], T], timeout_s: float = 30.0, describe: str = "it"
+        self, what: Callable[[], T | None], timeout_s: float = 30.0, describe: str = "it"
     ) -> T:
         """
         The first truthy value of *what*.

@@ -67,7 +67,8 @@ _NIC: tuple[tuple[str, str], ...] = (
     ("low-power", r"Detected insufficient power on the PCIe slot"),
     ("transmit-timeout", r"NETDEV WATCHDOG"),
 )
-_NVLINK5 = range(144, 151)
+NVLINK5 = range(144, 151)
+"""Xids of the fifth NVLink generation: how bad they are stands in the line."""
 
 
 def parse_records(records: Iterable[Sequence[object]]) -> tuple[KernelEvent, ...]:
@@ -120,8 +121,8 @@ def _xid(line: str) -> KernelEvent | None:
         text,
         pci=normalised_pci(found["pci"]),
         code=code,
-        fatal=_is_fatal(text) if code in _NVLINK5 else None,
-        injected=code in _NVLINK5 and bool(_INJECTED.search(text)),
+        fatal=_is_fatal(text) if code in NVLINK5 else None,
+        injected=code in NVLINK5 and bool(_INJECTED.search(text)),
         caused_by=int(cause[1]) if cause else None,
         process=None if name in {None, "<unknown>"} else name,
     )

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from slurm_resilience.node.facts import NodeFacts
 from slurm_resilience.node.findings import Finding, Severity
@@ -22,11 +23,20 @@ PATIENCE_S = 2.0
 _GLANCE_S = 0.05
 
 
+class Ended(NamedTuple):
+    """The job whose processes should be gone."""
+
+    job: str
+    user_id: int
+    proc: str
+    """Where /proc is."""
+
+
 def end_leftovers(
-    facts: NodeFacts, gpus: Scope, *, proc: str, job: str, user_id: int, observe: bool
+    facts: NodeFacts, gpus: Scope, ended: Ended, *, observe: bool
 ) -> tuple[Finding, ...]:
     """
-    Kill what *job* of *user_id* left on *gpus*; a finding for each that does not go.
+    Kill what *ended* left on *gpus*; a finding for each process that does not go.
 
     *observe*: only say what would be killed.
     """
@@ -35,37 +45,37 @@ def end_leftovers(
         for gpu in facts.gpus or ()
         if gpus.holds(gpu)
         for process in gpu.processes or ()
-        if belongs(proc, process.pid, job, user_id)
+        if belongs(process.pid, ended)
     }
     for pid, gpu in found.items():
         done = "would be killed" if observe else "killed"
-        say(f"epilog: job {job} left process {pid} on {gpu}: {done}")
+        say(f"epilog: job {ended.job} left process {pid} on {gpu}: {done}")
         if not observe:
             _kill(pid)
-    if observe:
-        return ()
-    staying = set(_staying(found, proc, job, user_id))
+    staying = set() if observe else set(_staying(found, ended))
     return tuple(
         Finding(
             "leftover-process", Severity.DRAIN_WHEN_IDLE, gpu,
-            f"process {pid} of job {job} cannot be killed",
+            f"process {pid} of job {ended.job} cannot be killed",
         )
         for pid, gpu in found.items()
         if pid in staying
     )  # fmt: skip
 
 
-def belongs(proc: str, pid: int, job: str, user_id: int) -> bool:
-    """Whether a process is this job's; False where it is gone or cannot be looked at."""
+def belongs(pid: int, ended: Ended) -> bool:
+    """Whether a process is that job's; False where it is gone or cannot be looked at."""
+    place = f"{ended.proc}/{pid}"
     try:
-        status = _read(f"{proc}/{pid}/status")
+        status = _read(f"{place}/status")
         owner = next(line for line in status.split(b"\n") if line.startswith(b"Uid:"))
-        if int(owner.split()[1]) != user_id:
+        if int(owner.split()[1]) != ended.user_id:
             return False
-        variables = _read(f"{proc}/{pid}/environ").split(b"\0")
-        groups = _read(f"{proc}/{pid}/cgroup").replace(b"\n", b"/").split(b"/")
+        variables = _read(f"{place}/environ").split(b"\0")
+        groups = _read(f"{place}/cgroup").replace(b"\n", b"/").split(b"/")
     except (OSError, StopIteration):
         return False
+    job = ended.job
     return f"SLURM_JOB_ID={job}".encode() in variables or f"job_{job}".encode() in groups
 
 
@@ -74,10 +84,10 @@ def _kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def _staying(pids: Iterable[int], proc: str, job: str, user_id: int) -> Iterator[int]:
+def _staying(pids: Iterable[int], ended: Ended) -> Iterator[int]:
     deadline = time.monotonic() + PATIENCE_S
     for pid in pids:
-        while stays := belongs(proc, pid, job, user_id) and not _is_zombie(proc, pid):
+        while stays := belongs(pid, ended) and not _is_zombie(ended.proc, pid):
             if time.monotonic() >= deadline:
                 break
             time.sleep(_GLANCE_S)

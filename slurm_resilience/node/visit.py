@@ -15,7 +15,7 @@ from slurm_resilience.errors import ResilienceError
 from slurm_resilience.node import act, memo, policy, recall
 from slurm_resilience.node.facts import NodeFacts, assemble
 from slurm_resilience.node.findings import CHECKS, Finding, Severity
-from slurm_resilience.node.leftovers import end_leftovers
+from slurm_resilience.node.leftovers import Ended, end_leftovers
 from slurm_resilience.node.policy import Decision, History, Hook, Keep, Standing
 from slurm_resilience.node.probing import Answers
 from slurm_resilience.node.rules import judge
@@ -116,14 +116,8 @@ def _leftovers(visit: Visit, facts: NodeFacts) -> tuple[Finding, ...]:
     user = visit.environment.get("SLURM_JOB_UID", "")
     if not (job and user.isdecimal()):
         return ()
-    return end_leftovers(
-        facts,
-        visit.gpus,
-        proc=visit.plan["proc"],
-        job=job,
-        user_id=int(user),
-        observe=visit.settings.mode == "observe",
-    )
+    ended = Ended(job, int(user), visit.plan["proc"])
+    return end_leftovers(facts, visit.gpus, ended, observe=visit.settings.mode == "observe")
 
 
 # ── Slurm ───────────────────────────────────────────────────────────────────────────────────

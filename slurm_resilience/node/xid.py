@@ -10,7 +10,7 @@ from collections.abc import Callable
 from enum import Enum
 
 from slurm_resilience.node.findings import Severity
-from slurm_resilience.node.kernel_lines import KernelEvent
+from slurm_resilience.node.kernel_lines import NVLINK5, KernelEvent
 
 
 class Action(Enum):
@@ -66,7 +66,6 @@ SEVERITIES: dict[Action, Severity] = {
 REMAP_RECORDED = 63
 OFF_THE_BUS = 79
 RECOVERY_CHANGED = 154
-NVLINK5 = range(144, 151)
 
 _CHANGED_TO = re.compile(r"\bto 0x[0-9a-fA-F]+ \((?P<action>[^)]*)\)")
 _RECOVERIES: tuple[tuple[str, Severity], ...] = (
