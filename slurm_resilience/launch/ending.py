@@ -75,16 +75,20 @@ class Ending:
             log.info("job %s: Slurm does not say that it was preempted; it ends", self._this.id)
 
     def _is_claimed(self) -> bool:
-        """Whether a controller takes the job: it says so in the Comment, Slurm by SIGTERM."""
+        """
+        Whether somebody else brings the job back: a controller, which says so in the Comment and
+        is waited for as long as that stands; or whoever has ended the attempt by now.
+        """
         log.info("job %s: waits for a controller to bring it back", self._this.id)
-        if self._is_terminated_within(self._config.watch.claim_s):
-            return True
-        known = self._ask()
-        return (
-            known is not None
-            and is_claimed(known)
-            and self._is_terminated_within(self._config.watch.claim_s)
-        )
+        while not self._is_terminated_within(self._config.watch.claim_s):
+            known = self._ask()
+            if known is None or not is_claimed(known) or self._is_over(known):
+                return known is not None and self._is_over(known)
+        return True
+
+    def _is_over(self, known: Job) -> bool:
+        """Whether Slurm has ended this attempt."""
+        return not known.is_running or known.restarts != self._this.attempt
 
     def _is_terminated_within(self, seconds: float) -> bool:
         until = time.monotonic() + seconds
@@ -100,20 +104,22 @@ class Ending:
         spent = budget_spent([*before, incident], self._config.requeue)
         exclude = [] if spent else [one.node for one in incident.suspects]
         hold = bool(spent) or incident.retry == "hold"
-        if hold:
-            log.error(
-                "job %s: held until somebody releases it: %s",
-                self._this.id,
-                spent or incident.reason,
-            )
-        else:
-            log.info(
-                "job %s: requeues itself; Slurm starts it in about 2 minutes", self._this.id
-            )
         try:
             requeue_own_job(self._slurm, self._this.id, exclude=exclude, hold=hold)
         except SlurmError as error:
-            log.error("job %s: requeue: %s", self._this.id, error)
+            known = self._ask()
+            if known is not None and known.restarts != self._this.attempt:
+                log.info("job %s: it is back in the queue (%s)", self._this.id, error)
+            else:
+                log.error("job %s: requeue: %s", self._this.id, error)
+        else:
+            if hold:
+                why = spent or incident.reason
+                log.error("job %s: held until somebody releases it: %s", self._this.id, why)
+            else:
+                log.info(
+                    "job %s: requeues itself; Slurm starts it in about 2 minutes", self._this.id
+                )
 
     def _ask(self) -> Job | None:
         try:

@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -61,6 +62,53 @@ def after(
     known = slurm.job("7")
     assert known is not None
     return known, status
+
+
+class Moving(FakeSlurm):
+    """A Slurm in which somebody else does something at the n-th question about the job."""
+
+    def __init__(self, job: Job, at: int, what: Callable[["Moving"], None]) -> None:
+        super().__init__([job], NODES)
+        self.asked = 0
+        self._at, self._what = at, what
+
+    def job(self, job: str) -> Job | None:
+        self.asked += 1
+        if self.asked == self._at:
+            self._what(self)
+        return super().job(job)
+
+
+def end(slurm: FakeSlurm, directory: Path) -> None:
+    this = ThisJob("7", "7", 1, 2, "n1", directory)
+    with caught(signal.SIGTERM) as flags:
+        Ending(this, CONFIG, slurm, Records(directory, 1), flags).status(ended("same-nodes"))
+
+
+def test_a_controller_that_has_taken_the_job_is_waited_for(tmp_path: Path) -> None:
+    """As long as its mark stands, however long it takes; when it gives up, the job goes by itself."""
+    marked = msgspec.structs.replace(JOB, comment="slurm-resilience slurm-resilience-requeue=1")
+    slurm = Moving(marked, 8, lambda slurm: slurm.set_comment("7", "slurm-resilience"))
+
+    end(slurm, tmp_path)
+
+    assert slurm.asked >= 8
+    assert slurm.requeues == [("7", 1)]
+
+
+@pytest.mark.parametrize("at", [2, 3], ids=["while it waits", "at the last moment"])
+def test_nothing_false_is_said_where_somebody_else_was_faster(
+    at: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The job is back in the queue already: it does not requeue itself, and that is no error."""
+    slurm = Moving(JOB, at, lambda slurm: slurm.preempt("7"))
+
+    with caplog.at_level(logging.INFO):
+        end(slurm, tmp_path)
+
+    assert slurm.requeues == []
+    assert "requeues itself" not in caplog.text
+    assert not [record for record in caplog.records[1:] if record.levelno >= logging.WARNING]
 
 
 def test_without_a_controller_the_job_requeues_itself_without_the_suspect(
