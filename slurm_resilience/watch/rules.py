@@ -5,6 +5,7 @@ A stall is decided by progress alone. Utilisation, process states and counters o
 and point at a node: a rank that spins in a collective keeps its GPU at 100 % (NVIDIA/nccl#968).
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
@@ -93,7 +94,8 @@ def limit_s(job: JobFacts, settings: WatchSettings) -> float | None:
     """
     How long the job may stand still: as long as the slowest thing that any rank is doing.
 
-    None where no rank has a heartbeat, or all are done.
+    Where a rank is stopped or a GPU broke, no longer than between two steps: what is stopped in a
+    save gets no further with it. None where no rank has a heartbeat, or all are done.
     """
     progress = job.progress
     usual = max(settings.stall_s, settings.patience * progress.longest_step_s)
@@ -104,8 +106,10 @@ def limit_s(job: JobFacts, settings: WatchSettings) -> float | None:
         "load": settings.load_s,
         "eval": settings.eval_s,
     }
+    most = usual if any(found for rule in HOPELESS for found in rule(job)) else math.inf
     return max(
-        (limits[rank.phase] for _, rank in job.ranks() if rank.phase in limits), default=None
+        (min(limits[rank.phase], most) for _, rank in job.ranks() if rank.phase in limits),
+        default=None,
     )
 
 
@@ -230,6 +234,10 @@ ACCUSING = (
     rank_lagging,
     rank_odd_phase,
 )
+
+
+HOPELESS = (gpu_lost, ecc_uncorrected, rank_stopped)
+"""What no patience with a save, a load or an evaluation helps."""
 
 
 def explained(job: JobFacts) -> list[str]:

@@ -64,6 +64,17 @@ def test_each_phase_has_its_own_limit(phase: str, limit_s: float) -> None:
     assert "no-progress" in [finding.id for finding in judge(seen, LIMITS, late + 1)]
 
 
+@pytest.mark.parametrize("phase", ["save", "load", "eval"])
+def test_a_rank_that_is_stopped_in_a_save_is_not_given_the_time_of_one(phase: str) -> None:
+    """It will not get on with it, so the job is stalled as soon as between two steps."""
+    seen = job(stepping(1, 30.0), stepping(2, 60.0))
+    seen = facts.heard(seen, node("n1", rank(0, step=2, phase=phase, state="T")), 60.0)
+
+    found = judge(seen, LIMITS, 60.0 + LIMITS.stall_s + 1)
+
+    assert "no-progress" in [finding.id for finding in found]
+
+
 def test_a_job_with_long_steps_is_given_time() -> None:
     """Steps of twenty minutes are not a stall after ten."""
     seen = job(stepping(1, 1500.0), stepping(2, 2700.0), stepping(2, 5000.0))
