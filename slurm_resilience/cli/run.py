@@ -4,6 +4,8 @@ import argparse
 import os
 from pathlib import Path
 
+from slurm_resilience.watch.heartbeat import MOST_RANKS
+
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add this group's commands."""
@@ -15,14 +17,14 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     run.add_argument(
         "--run-dir",
-        type=Path,
+        type=_directory,
         metavar="DIR",
         help="where the job's records go (default: what its Comment says, else "
         "slurm-resilience/<job id> in the directory it was submitted from)",
     )
     run.add_argument(
         "--nproc-per-node",
-        type=_positive_int,
+        type=_ranks,
         metavar="N",
         help="ranks on each node (default: one for each GPU)",
     )
@@ -58,10 +60,16 @@ def _words(arguments: argparse.Namespace) -> list[str]:
     return words[1:] if words[:1] == ["--"] else words
 
 
-def _positive_int(text: str) -> int:
+def _directory(text: str) -> Path:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("is empty; leave it out for the default")
+    return Path(text)
+
+
+def _ranks(text: str) -> int:
     number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text}: at least 1")
+    if not 1 <= number <= MOST_RANKS:
+        raise argparse.ArgumentTypeError(f"{text}: at least 1, at most {MOST_RANKS}")
     return number
 
 

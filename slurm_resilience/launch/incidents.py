@@ -99,7 +99,7 @@ def notice(attempt: Attempt, job: JobFacts, why: Notice, *, how: str) -> Inciden
 
 NOTICES: dict[Notice, str] = {
     "time-limit": "the time limit comes near",
-    "preemption": "preempted, Slurm brings the job back",
+    "preemption": "Slurm asked the step to stop",
 }
 
 

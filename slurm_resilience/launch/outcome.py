@@ -49,7 +49,9 @@ def incident_of(outcome: Outcome, known: Job | None) -> Incident | None:
     if is_success(outcome):
         if why is None or is_done(job):
             return None
-        return notice(attempt, job, why, how="saved and stopped")
+        preempted = known is not None and known.preempted_at is not None
+        how = "preempted, saved and stopped" if preempted else "saved and stopped"
+        return notice(attempt, job, why, how=how)
     job = msgspec.structs.replace(job, notice=why)
     launcher = (*outcome.launcher, f"srun ended with status {outcome.status}")
     return crash(attempt, job, outcome.ends, launcher, outcome.evidence)

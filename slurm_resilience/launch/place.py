@@ -15,6 +15,10 @@ from slurm_resilience.slurm.door import Slurm
 from slurm_resilience.slurm.values import Job
 from slurm_resilience.watch.environment import FLIGHT_RECORDER_FOLDER
 
+MOUNTS = Path("/proc/self/mounts")
+IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs"})
+TEMPORARY = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108 - named, not used
+
 log = logging.getLogger(__name__)
 
 
@@ -40,6 +44,28 @@ def make(directory: Path, attempt: int) -> None:
             f"{error.filename}: {error.strerror}; --run-dir names a directory for the job's"
             " records that can be written on its nodes"
         ) from error
+
+
+def warn_where_local(directory: Path, this: ThisJob, mounts: Path = MOUNTS) -> None:
+    """Say so where *directory* lies in this node's own memory: other nodes do not see it."""
+    if this.nodes > 1 and is_in_memory(directory, mounts):
+        log.warning(
+            "%s is this node's alone: the next attempt may not find what this one leaves;"
+            " --run-dir names a directory that all nodes share",
+            directory,
+        )
+
+
+def is_in_memory(directory: Path, mounts: Path) -> bool:
+    """Whether *directory* lies on a tmpfs or among temporary files; False where that is unknown."""
+    real = directory.resolve()
+    try:
+        lines = [line.split() for line in mounts.read_text().splitlines()]
+    except OSError:
+        lines = []
+    types = {Path(words[1]): words[2] for words in lines if len(words) > 2}  # noqa: PLR2004
+    kind = next((types[path] for path in [real, *real.parents] if path in types), "")
+    return kind in IN_MEMORY or any(real.is_relative_to(path) for path in TEMPORARY)
 
 
 def announce(directory: Path, known: Job, slurm: Slurm) -> None:

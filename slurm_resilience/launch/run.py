@@ -1,6 +1,7 @@
 """`slurm-resilience run`: from the batch script's line to its exit status."""
 
 import logging
+import os
 import secrets
 import shutil
 import signal
@@ -25,6 +26,7 @@ from slurm_resilience.slurm.connect import connect
 from slurm_resilience.slurm.door import Slurm
 from slurm_resilience.slurm.values import Job
 from slurm_resilience.watch.assignment import Assignment, to_environment
+from slurm_resilience.watch.torchrun import ranks_in_words
 
 log = logging.getLogger(__name__)
 
@@ -50,10 +52,12 @@ def run(
     place.make(directory, this.attempt)
     if known is not None:
         place.announce(directory, known, slurm)
+    place.warn_where_local(directory, this)
     nodes = known.nodes if known else ()
     log.info(
-        "attempt %d of job %s on %s: %s; records in %s",
-        this.attempt, this.id, ",".join(nodes) or f"{this.nodes} nodes", " ".join(command), directory,
+        "attempt %d of job %s on %s: %s; %s; records in %s",
+        this.attempt, this.id, ",".join(nodes) or f"{this.nodes} nodes", " ".join(command),
+        ranks_in_words(command, wishes.ranks_per_node, environ), directory,
     )  # fmt: skip
     with caught(signal.SIGTERM, signal.SIGINT, signal.SIGUSR2) as flags:
         records = Records(directory, this.attempt)
@@ -85,9 +89,16 @@ def run(
 def _check(command: Sequence[str], environ: Mapping[str, str]) -> None:
     if not command:
         raise UsageError("no command: slurm-resilience run -- torchrun train.py …")
-    if shutil.which(command[0], path=environ.get("PATH")) is None:
+    path = environ.get("PATH")
+    if shutil.which(command[0], path=path) is None:
+        if shutil.which(command[0], mode=os.F_OK, path=path) is None:
+            raise LaunchError(
+                f"{command[0]}: not found on this node; activate its environment in the batch"
+                " script"
+            )
         raise LaunchError(
-            f"{command[0]}: not found on this node; activate its environment in the batch script"
+            f"{command[0]}: is no program (not executable); a script needs its interpreter"
+            f" before it: python {command[0]}"
         )
 
 

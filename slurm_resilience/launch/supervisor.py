@@ -52,6 +52,13 @@ ANSWER_S = 2.0
 SRUN_S = 5.0
 """For srun to end a step whose agents did not."""
 LAST_WORDS_S = 2.0
+ASKED = {
+    "time-limit": "the time limit comes near",
+    "preemption": "Slurm asks the step to stop",
+    None: "the end comes near",
+}
+"""What is known when a notice comes: a step hears of a preemption, a cancel and the loss of a
+node by the same signal. Slurm's record of the job tells them apart, later."""
 
 log = logging.getLogger(__name__)
 
@@ -198,9 +205,7 @@ class Supervisor:
     def _stop(self) -> None:
         if not self._is_stopping:
             self._is_stopping = True
-            log.info(
-                "job %s: notice (%s): ranks save and stop", self._this.id, self._job.notice
-            )
+            log.info("job %s: %s: ranks save and stop", self._this.id, ASKED[self._job.notice])
             self._hub.say(Order("stop"))
 
     def _dump(self, cause: Finding, now: float) -> State:

@@ -15,12 +15,17 @@ from pathlib import Path
 from slurm_resilience.errors import LaunchError, LockBusyError, UntrustedFileError
 from slurm_resilience.locks import held
 from slurm_resilience.watch.facts import RankFacts
-from slurm_resilience.watch.heartbeat import Beat, Stop, beat_path, read_beat, write_stop
+from slurm_resilience.watch.heartbeat import (
+    MOST_RANKS,
+    Beat,
+    Stop,
+    beat_path,
+    read_beat,
+    write_stop,
+)
 from slurm_resilience.watch.processes import Process
 
 ROOM = Path("/dev/shm")  # noqa: S108 - memory that all processes of a node share, also in containers
-MOST_RANKS = 1024
-"""Heartbeat files beyond this are somebody's mistake."""
 SETTLED_S = 1.0
 LOCK = "agent.lock"
 """Held while the agent lives."""

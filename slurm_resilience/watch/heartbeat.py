@@ -23,6 +23,9 @@ DIRECTORY_VARIABLE = "SLURM_RESILIENCE_HEARTBEATS"
 SAVED_VARIABLE = "SLURM_RESILIENCE_SAVED_STEP"
 """The newest step that an earlier attempt of this job knew to be saved; absent or empty: none."""
 
+MOST_RANKS = 1024
+"""On one node. More are somebody's mistake, and may take the node down."""
+
 STACK_SIGNAL = signal.SIGUSR1
 """Makes a rank append the Python stacks of all its threads to its stack file, whatever it waits
 for; it goes on afterwards."""

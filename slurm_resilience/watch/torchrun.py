@@ -93,14 +93,37 @@ def own_options(arguments: Sequence[str]) -> set[str]:
     return found
 
 
+def ranks_in_words(
+    command: Sequence[str], asked: int | None, environ: Mapping[str, str]
+) -> str:
+    """How many ranks a node will have, and why, as far as this node's *environ* tells."""
+    at = after_torchrun(command)
+    if at is None:
+        return "1 process a node: no torchrun in the command"
+    if "--nproc-per-node" in own_options(command[at:]):
+        return "ranks a node as torchrun is told"
+    count = asked or ranks_here(environ)
+    if asked:
+        why = "as --nproc-per-node says"
+    elif _gpus(environ):
+        why = "one for each GPU"
+    else:
+        why = "Slurm gave no GPUs"
+    return f"{count} rank{'s' if count > 1 else ''} a node: {why}"
+
+
 def ranks_here(environ: Mapping[str, str]) -> int:
     """
     GPUs that Slurm gave this step on this node; 1, as torchrun itself has it, where it gave none.
 
     GPUs that are merely there are not counted: they may be another job's.
     """
+    return max(1, _gpus(environ))
+
+
+def _gpus(environ: Mapping[str, str]) -> int:
     visible = environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
-        return max(1, len([word for word in visible.split(",") if word.strip()]))
+        return len([word for word in visible.split(",") if word.strip()])
     given = environ.get("SLURM_GPUS_ON_NODE", "")
-    return int(given) if given.isdecimal() and int(given) else 1
+    return int(given) if given.isdecimal() else 0

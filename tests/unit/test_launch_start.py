@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from slurm_resilience.errors import LaunchError
 from slurm_resilience.launch import job, place, rendezvous
@@ -61,9 +62,10 @@ def test_elsewhere_it_says_what_to_do(environ: dict[str, str], says: str) -> Non
         (["run", "--", "true"], {}, "SLURM_JOB_ID is not set"),
         (["run"], BATCH, "no command"),
         (["run", "--", "no-such-program"], BATCH, "no-such-program: not found"),
+        (["run", "--", "/etc/passwd"], BATCH, "/etc/passwd: is no program (not executable)"),
         (["agent", "--", "true"], BATCH, "starts the agents"),
     ],
-    ids=["outside a job", "no command", "no such command", "an agent by hand"],
+    ids=["outside a job", "no command", "no such command", "no program", "an agent by hand"],
 )
 def test_what_cannot_be_run_is_refused_in_one_line(
     words: list[str], environ: dict[str, str], says: str
@@ -81,6 +83,57 @@ def test_what_cannot_be_run_is_refused_in_one_line(
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
     assert says in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--run-dir", ""], "--run-dir: is empty"),
+        (["--nproc-per-node", "100000"], "--nproc-per-node: 100000: at least 1, at most 1024"),
+        (["--nproc-per-node", "0"], "at least 1"),
+    ],
+)
+def test_an_option_that_cannot_be_meant_is_refused(words: list[str], says: str) -> None:
+    """Exit status 2, before anything is made or started."""
+    done = subprocess.run(
+        [sys.executable, "-m", "slurm_resilience", "run", *words, "--", "true"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 2
+    assert says in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("directory", "nodes", "is_said"),
+    [
+        ("/home/me/runs", 2, False),
+        ("/scratch/runs", 2, True),
+        ("/scratch/runs", 1, False),
+        ("/dev/shm/runs", 2, True),
+        ("/tmp/runs", 2, True),
+    ],
+)
+def test_records_that_other_nodes_cannot_see_are_warned_of(
+    directory: str,
+    nodes: int,
+    *,
+    is_said: bool,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """One line, where a job of several nodes keeps them in one node's memory."""
+    mounts = tmp_path / "mounts"
+    mounts.write_text(
+        "none / ext4 rw 0 0\nnone /scratch tmpfs rw 0 0\nnas:/h /home nfs rw 0 0\n"
+    )
+
+    place.warn_where_local(Path(directory), replace(THIS, nodes=nodes), mounts)
+
+    assert [directory in record.message for record in caplog.records] == [True] * is_said
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import pytest
 from slurm_resilience.watch.torchrun import (
     Meeting,
     ranks_here,
+    ranks_in_words,
     with_meeting,
     without_torchrun,
 )
@@ -76,3 +77,30 @@ def test_a_command_without_torchrun_is_the_one_rank_of_its_node() -> None:
 def test_one_rank_for_each_gpu_of_the_step(environ: dict[str, str], ranks: int) -> None:
     """GPUs that Slurm gave count, not those that are merely there; without any, one rank."""
     assert ranks_here(environ) == ranks
+
+
+@pytest.mark.parametrize(
+    ("command", "asked", "environ", "said"),
+    [
+        (["torchrun", "t.py"], None, {}, "1 rank a node: Slurm gave no GPUs"),
+        (
+            ["torchrun", "t.py"],
+            None,
+            {"SLURM_GPUS_ON_NODE": "8"},
+            "8 ranks a node: one for each GPU",
+        ),
+        (["torchrun", "t.py"], 4, {}, "4 ranks a node: as --nproc-per-node says"),
+        (
+            ["torchrun", "--nproc_per_node=2", "t.py"],
+            None,
+            {},
+            "ranks a node as torchrun is told",
+        ),
+        (["python3", "t.py"], None, {}, "1 process a node: no torchrun in the command"),
+    ],
+)
+def test_it_is_said_how_many_ranks_a_node_has(
+    command: list[str], asked: int | None, environ: dict[str, str], said: str
+) -> None:
+    """Who forgot to ask for GPUs sees it in the first line."""
+    assert ranks_in_words(command, asked, environ) == said
