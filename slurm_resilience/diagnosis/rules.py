@@ -33,11 +33,6 @@ ROWS = (
         "a GPU left the bus; the node needs a reset",
     ),
     Row(
-        "gpu-xid",
-        r"NVRM: Xid \([^)]*\): (?:48|62|64|79|92|94|95|109|110|119|120|136|140|143|155|156)\b",
-        "hardware", "exclude-node", "the driver reports a hardware fault",
-    ),
-    Row(
         "gpu-unavailable", r"CUDA-capable device\(s\) is/are busy or unavailable",
         "hardware", "exclude-node", "a GPU is taken or broken; look for leftover processes",
     ),

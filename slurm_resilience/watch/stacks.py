@@ -9,11 +9,12 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 
+from slurm_resilience.diagnosis.traceback import LIBRARIES
+
 FRAME = re.compile(
     r'^\s+File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>.+)$', re.MULTILINE
 )
 THREAD = re.compile(r"^(?:Current thread|Thread) .*$", re.MULTILINE)
-LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen ")
 WAITING = (
     "torch/distributed/",
     "torch/autograd/graph.py",
