@@ -20,6 +20,24 @@ PURE_VALUES = {
 
 STAGES = ("facts", "rules", "policy")
 
+WORLD = {
+    "os", "pathlib", "random", "select", "shutil", "signal", "socket", "sqlite3", "subprocess",
+    "tempfile", "threading", "time",
+}  # fmt: skip
+"""Ways of the standard library to look at the world or to change it."""
+
+PURE = {
+    "slurm_resilience.diagnosis.traceback",
+    "slurm_resilience.diagnosis.verdict",
+    "slurm_resilience.launch.incidents",
+    "slurm_resilience.launch.outcome",
+    "slurm_resilience.requeue.prose",
+    "slurm_resilience.slurm.hostlist",
+    "slurm_resilience.training.due",
+    "slurm_resilience.watch.stacks",
+}
+"""Judging and deciding under other names."""
+
 ONE_DOOR = {
     "pynvml": ("slurm_resilience.node.probes.nvml",),
     "pyslurm": ("slurm_resilience.slurm.library",),
@@ -63,6 +81,11 @@ def resolved(name: str) -> str:
     return name.rpartition(".")[0]
 
 
+def assert_harmless(name: str, me: str) -> None:
+    library = name.partition(".")[0]
+    assert library in {*sys.stdlib_module_names, "msgspec"} - WORLD, f"{me} imports {name}"
+
+
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_a_foreign_library_is_imported_through_its_one_door(path: Path) -> None:
     """A library's quirks stay in the module that owns it."""
@@ -85,7 +108,7 @@ def test_facts_rules_and_policy_are_pure(path: Path) -> None:
 
     for name in imports(path):
         if not name.startswith("slurm_resilience"):
-            assert name.partition(".")[0] in {*sys.stdlib_module_names, "msgspec"}, (me, name)
+            assert_harmless(name, me)
             continue
         assert resolved(name) in earlier | beside | PURE_VALUES | {f"{part}.settings"}, (
             f"{me} imports {resolved(name)}"
@@ -114,9 +137,23 @@ def test_what_stands_beside_them_is_pure_too(part: str, path: Path) -> None:
 
     for name in imports(path):
         if not name.startswith("slurm_resilience"):
-            assert name.partition(".")[0] in {*sys.stdlib_module_names, "msgspec"}, name
+            assert_harmless(name, name_of(path))
             continue
         assert resolved(name) in beside | own | PURE_VALUES, resolved(name)
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in MODULES if name_of(path) in PURE], ids=name_of
+)
+def test_other_judges_let_no_world_in(path: Path) -> None:
+    """What judges or decides under another name imports only what is pure itself."""
+    for name in imports(path):
+        module = resolved(name)
+        if not name.startswith("slurm_resilience"):
+            assert_harmless(name, name_of(path))
+        else:
+            pure = {*PURE, *PURE_VALUES, "slurm_resilience.requeue.mark"}
+            assert module in pure or module.rpartition(".")[2] in {*STAGES, "settings"}, module
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
