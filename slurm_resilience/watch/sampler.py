@@ -1,7 +1,8 @@
 """
 Reads this node's hardware for the agent: `python -m slurm_resilience.watch.sampler`.
 
-A line on standard input, a line of JSON on standard output. A process of its own, because a
+A line on standard input; on standard output an empty line when it goes to ask the driver, and a
+line of JSON with all that it read. A process of its own, because a
 driver that hangs puts its caller into a sleep that nothing ends; then the agent goes on without.
 """
 
@@ -39,22 +40,27 @@ def main() -> None:
         settings, unread = Config(), {"configuration": str(error)}
     log = KernelLog(settings)
     for _ in sys.stdin.buffer:
-        sys.stdout.buffer.write(msgspec.json.encode(_sample(settings, log, unread)) + b"\n")
-        sys.stdout.buffer.flush()
+        _say(msgspec.json.encode(_sample(settings, log, unread)))
+
+
+def _say(line: bytes) -> None:
+    sys.stdout.buffer.write(line + b"\n")
+    sys.stdout.buffer.flush()
 
 
 def _sample(settings: Config, log: "KernelLog", unread: Mapping[str, str]) -> Sample:
     missed = dict(unread)
-    found = nvml.read(live=True)
-    error = found.get("nvml_error")
-    if error and error != "LibraryNotFound":  # a node without GPUs has no NVML
-        missed["gpus"] = str(error)
     try:
         events = log.faults()
     except OSError as trouble:
         events = ()
         missed["kernel log"] = trouble.strerror or str(trouble)
     links = network.read(settings.paths.sysfs, [], everything=True)
+    _say(b"")
+    found = nvml.read(live=True)
+    error = found.get("nvml_error")
+    if error and error != "LibraryNotFound":  # a node without GPUs has no NVML
+        missed["gpus"] = str(error)
     return Sample(
         gpus=None if error else tuple(_gpu(each) for each in found["gpus"]),
         links={link["name"]: link["state"] for link in links if link.get("state")},
