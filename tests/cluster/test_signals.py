@@ -51,6 +51,7 @@ def test_a_notice_saves_and_the_next_attempt_goes_on(slurm: Cluster) -> None:
     assert (incident.kind, incident.class_) == ("notice", "time-limit")
     assert incident.saved_step == incident.last_step
     job.wait_for_text(f"rank 0 starts at step {(incident.saved_step or 0) + 1}")
+    job.wait_for_text(f"rank 0 knows of step {incident.saved_step}")
     assert job.shown["Comment"].split() == [
         "mine",
         f"slurm-resilience=/shared/home/alice/slurm-resilience/{job.id}",

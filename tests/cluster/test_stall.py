@@ -33,6 +33,7 @@ def test_a_frozen_rank_is_found_and_its_node_left(cluster: Cluster) -> None:
     assert f"gpu0 on {node}: 1 uncorrected ECC error" in incident.reason
     assert f"rank 1 on {node} is stopped (T)" in incident.reason
     assert "in meet" in job.stacks()["rank-0"]
+    assert "saved step" not in job.text  # nobody goes on when Slurm continues what was stopped
     cluster.wait_for(lambda: job.shown["ExcNodeList"] == node, 20, "the node excluded")
     job.wait_for_nothing_left()
 
@@ -48,6 +49,16 @@ def test_an_exception_is_not_retried_and_the_log_says_why(cluster: Cluster) -> N
     assert "not tried again" in last
     assert "ValueError: no step 3" in last
     assert "rank.py:" in last
+
+
+def test_a_wrong_argument_is_not_retried(cluster: Cluster) -> None:
+    """Under torchrun too the last line is what the program itself says."""
+    job = Stepping(cluster, "--bogus", launcher="torchrun")
+    job.wait_for_state("FAILED")
+
+    assert job.shown["Restarts"] == "0"
+    assert "1 rank a node: Slurm gave no GPUs" in job.text.splitlines()[0]
+    assert job.text.splitlines()[-1].endswith("error: unrecognized arguments: --bogus")
 
 
 def test_an_agent_has_all_that_the_job_has_on_its_node(cluster: Cluster) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from slurm_resilience.watch.heartbeat import (
     DIRECTORY_VARIABLE,
+    SAVED_VARIABLE,
     STACK_SIGNAL,
     Heartbeat,
     Phase,
@@ -59,6 +60,7 @@ def main() -> None:
             subprocess.Popen(["sleep", "3600"], start_new_session=True)
         first = int(saved.read_text()) + 1 if saved.exists() else 0
         print(f"rank {RANK} starts at step {first}", flush=True)
+        print(f"rank {RANK} knows of step {os.environ.get(SAVED_VARIABLE)}", flush=True)
         heartbeat.beat(first - 1, Phase.START, saved_step=first - 1, now=time.monotonic())
         for step in range(first, arguments.steps):
             time.sleep(arguments.step_s)
