@@ -63,9 +63,13 @@ class Watched:
                     self.exited = event.message
 
     def close(self) -> None:
-        self.hub.close()
-        self.agent.kill()
-        self.agent.wait(timeout=SOON_S)
+        try:
+            self.hub.say(Order("kill"))
+            self.until(lambda: self.agent.poll() is not None)
+        finally:
+            self.hub.close()
+            self.agent.kill()
+            self.agent.wait(timeout=SOON_S)
 
 
 @pytest.fixture
