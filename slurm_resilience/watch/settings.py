@@ -39,8 +39,8 @@ class WatchSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dump_s: Seconds = 3.0
     """For every rank to write its Python stack before a stalled job is ended."""
     grace_s: Seconds = 3.0
-    """Between TERM and KILL when ranks are ended. Their evidence and their checkpoint are safe by
-    then, and a rank inside a collective heeds no TERM."""
+    """Between TERM and KILL when ranks are cancelled, or are done and do not leave. After a stall
+    or a crash there is none: a rank inside a collective heeds no TERM."""
     orphan_s: Seconds = 60.0
     """An agent that hears nothing from the supervisor for so long ends its ranks."""
     claim_s: Seconds = 20.0
