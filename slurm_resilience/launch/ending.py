@@ -77,13 +77,20 @@ class Ending:
     def _is_claimed(self) -> bool:
         """
         Whether somebody else brings the job back: a controller, which says so in the Comment and
-        is waited for as long as that stands; or whoever has ended the attempt by now.
+        is waited for while that stands, as long as a live one may take; or whoever has ended the
+        attempt by now.
         """
         log.info("job %s: waits for a controller to bring it back", self._this.id)
-        while not self._is_terminated_within(self._config.watch.claim_s):
+        claim_s = self._config.watch.claim_s
+        until = time.monotonic() + self._config.requeue.node_down_s + claim_s
+        while not self._is_terminated_within(claim_s):
             known = self._ask()
-            if known is None or not is_claimed(known) or self._is_over(known):
-                return known is not None and self._is_over(known)
+            if known is None:
+                return False
+            if self._is_over(known):
+                return True
+            if not is_claimed(known) or time.monotonic() > until:
+                return False
         return True
 
     def _is_over(self, known: Job) -> bool:

@@ -17,6 +17,7 @@ from slurm_resilience.launch.incidents import Attempt
 from slurm_resilience.launch.job import ThisJob
 from slurm_resilience.launch.outcome import Outcome
 from slurm_resilience.launch.records import Records
+from slurm_resilience.requeue.settings import RequeueSettings
 from slurm_resilience.run_directory import write_incident
 from slurm_resilience.signals import caught
 from slurm_resilience.slurm.values import Job, Node
@@ -24,7 +25,8 @@ from slurm_resilience.watch import facts
 from slurm_resilience.watch.settings import WatchSettings
 from tests.fakes import FakeSlurm
 
-CONFIG = Config(watch=WatchSettings(claim_s=0.01))
+CONFIG = Config(watch=WatchSettings(claim_s=0.01), requeue=RequeueSettings(node_down_s=20.0))
+IMPATIENT = Config(watch=WatchSettings(claim_s=0.01), requeue=RequeueSettings(node_down_s=0.01))
 NODES = [Node(f"n{number}", "IDLE", partitions=("all",)) for number in range(1, 5)]
 JOB = Job(
     "7",
@@ -79,14 +81,26 @@ class Moving(FakeSlurm):
         return super().job(job)
 
 
-def end(slurm: FakeSlurm, directory: Path) -> None:
+def end(slurm: FakeSlurm, directory: Path, config: Config = CONFIG) -> None:
     this = ThisJob("7", "7", 1, 2, "n1", directory)
     with caught(signal.SIGTERM) as flags:
-        Ending(this, CONFIG, slurm, Records(directory, 1), flags).status(ended("same-nodes"))
+        Ending(this, config, slurm, Records(directory, 1), flags).status(ended("same-nodes"))
+
+
+def test_a_controller_that_died_with_the_job_in_its_hands_is_not_waited_for_for_ever(
+    tmp_path: Path,
+) -> None:
+    """GPUs must not stand reserved until the time limit because somebody else's daemon died."""
+    marked = msgspec.structs.replace(JOB, comment="slurm-resilience slurm-resilience-requeue=1")
+    slurm = FakeSlurm([marked], NODES)
+
+    end(slurm, tmp_path, IMPATIENT)
+
+    assert slurm.requeues == [("7", 1)]
 
 
 def test_a_controller_that_has_taken_the_job_is_waited_for(tmp_path: Path) -> None:
-    """As long as its mark stands, however long it takes; when it gives up, the job goes by itself."""
+    """While its mark stands, as long as it may take; when it gives up, the job goes by itself."""
     marked = msgspec.structs.replace(JOB, comment="slurm-resilience slurm-resilience-requeue=1")
     slurm = Moving(marked, 8, lambda slurm: slurm.set_comment("7", "slurm-resilience"))
 
