@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from slurm_resilience.errors import LedgerError
 from slurm_resilience.ledger import KEEP_S, Ledger
+from slurm_resilience.plain import plain
 from slurm_resilience.requeue.facts import Excluded, JobFacts
 from slurm_resilience.requeue.incidents import History
 from slurm_resilience.requeue.mark import marked
@@ -79,7 +80,8 @@ class Memory:
         is_early = isinstance(step, StartNow) and marked(job.comment) is None
         name = EARLY if is_early else type(step).__name__
         with self._tolerant():
-            self._ledger.decided(job.id, job.restarts, step=name, because=line(step), at=now)
+            because = plain(line(step))
+            self._ledger.decided(job.id, job.restarts, step=name, because=because, at=now)
             if isinstance(step, Exclude):
                 theirs = set(job.excluded) - {one.node for one in facts.ours}
                 ours = [node for node in step.nodes if node not in theirs]
