@@ -38,6 +38,8 @@ def test_a_drain_of_somebody_else_is_left_alone(cluster: Cluster) -> None:
     assert "not drained by slurm-resilience (fan is loud)" in node(
         cluster, "resume", "n3", status=2
     )
-    assert "drained already: fan is loud" in node(cluster, "drain", "n3", "again", status=2)
+    assert "has a reason already, which stays: fan is loud" in node(
+        cluster, "drain", "n3", "again", status=2
+    )
     assert "DRAIN" in cluster.node_state("n3")
     assert "knows no such node" in node(cluster, "explain", "n77", status=2)
