@@ -87,8 +87,6 @@ class Child:
             os.kill(self.pid, _KILL)
             _left_behind.append(self)
         trouble = "no answer in time" if is_late else "ended without an answer"
-        if len(self._said) > MOST_BYTES:
-            trouble = "answered too much"
         items = []
         for line in bytes(self._said).split(b"\n")[:-1]:  # what has no end is no answer
             if line.startswith(_ITEM):
@@ -96,6 +94,8 @@ class Child:
             else:
                 trouble = line[1:].decode("utf-8", "replace")
                 is_late = False
+        if len(self._said) > MOST_BYTES:  # even where its last word came just with it
+            trouble = "answered too much"
         return Answer(tuple(items), trouble, is_late=is_late)
 
 

@@ -8,6 +8,7 @@ from slurm_resilience.checkpoint_files import manifest as manifests
 from slurm_resilience.checkpoint_files.digest import digest
 from slurm_resilience.checkpoint_files.manifest import File, Manifest
 from slurm_resilience.errors import CheckpointError, CheckpointPlaceError
+from slurm_resilience.plain import plain
 
 PATTERN = "step-*"
 MOST_SHOWN = 200
@@ -48,10 +49,7 @@ def found(directory: Path) -> list[Found]:
 
 def shown(path: Path) -> str:
     """The name of *path* for a message of one line."""
-    text = str(path)
-    if len(text) > MOST_SHOWN:
-        text = f"{text[:MOST_SHOWN]}…"
-    return text if text.isprintable() else repr(text)
+    return plain(str(path), most=MOST_SHOWN)
 
 
 def look(path: Path) -> Found:

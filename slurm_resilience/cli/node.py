@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from slurm_resilience.errors import UsageError
 from slurm_resilience.node.plan import PROFILES
+from slurm_resilience.plain import plain
 
 if TYPE_CHECKING:
     from slurm_resilience.config import Config
@@ -73,10 +74,10 @@ def _check(arguments: argparse.Namespace) -> int:
     if arguments.json:
         _print_json({"node": facts.node, "verdict": verdict, "findings": findings})
     else:
-        print(f"{facts.node}: {verdict}")
+        _show(f"{facts.node}: {verdict}")
         for finding in findings:
             level = finding.severity.value
-            print(f"{level:>16}  {finding.check} {finding.subject}: {finding.detail}")
+            _show(f"{level:>16}  {finding.check} {finding.subject}: {finding.detail}")
     return {"fit": FIT, "unfit": UNFIT, "undecided": UNDECIDED}[verdict]
 
 
@@ -88,21 +89,21 @@ def _facts(arguments: argparse.Namespace) -> int:
     if arguments.json:
         sys.stdout.write(to_json(facts).decode())
         return FIT
-    print(f"{facts.node}  boot {facts.boot_id or '?'}")
-    print(f"driver {facts.driver_version or facts.nvml_error or 'not read'}")
+    _show(f"{facts.node}  boot {facts.boot_id or '?'}")
+    _show(f"driver {facts.driver_version or facts.nvml_error or 'not read'}")
     for gpu in facts.gpus or ():
         state = "lost" if gpu.lost else f"{gpu.name or '?'}  {gpu.uuid or '?'}"
-        print(f"gpu{gpu.index}  {gpu.pci or '?'}  {state}")
+        _show(f"gpu{gpu.index}  {gpu.pci or '?'}  {state}")
     for link in facts.links or ():
         rate = f"  {link.rate_gbps:g} Gb/s" if link.rate_gbps else ""
-        print(f"{link.name}  {link.state or '?'}{rate}")
+        _show(f"{link.name}  {link.state or '?'}{rate}")
     for disk in facts.disks:
-        print(f"{disk.path}  {disk.used_percent} % used")
+        _show(f"{disk.path}  {disk.used_percent} % used")
     for event in facts.kernel_events or ():
         code = f" {event.code}" if event.code is not None else ""
-        print(f"kernel  {event.kind}{code}  {event.pci or ''}  {event.text}")
+        _show(f"kernel  {event.kind}{code}  {event.pci or ''}  {event.text}")
     for name, why in {**facts.unread, **dict.fromkeys(facts.hung, "no answer in time")}.items():
-        print(f"not read: {name}: {why}")
+        _show(f"not read: {name}: {why}")
     return FIT
 
 
@@ -167,3 +168,8 @@ def _print_json(document: dict[str, object]) -> None:
     import msgspec  # noqa: PLC0415
 
     print(msgspec.json.format(msgspec.json.encode(document)).decode())
+
+
+def _show(line: str) -> None:
+    """Print a line that holds what others named: processes, devices, paths."""
+    print(plain(line))

@@ -11,9 +11,9 @@ from slurm_resilience import config
 from slurm_resilience.errors import UsageError
 from slurm_resilience.incident import Heartbeats, Incident
 from slurm_resilience.plain import plain
-from slurm_resilience.requeue.story import Attempt, Story, tell
 from slurm_resilience.run_directory import takes_part
 from slurm_resilience.slurm.connect import connect
+from slurm_resilience.story import Attempt, Story, tell
 
 MOST_OF_ONE = 300
 """Characters of one part of a line, so that what follows it is seen too."""
