@@ -13,6 +13,7 @@ import pytest
 from testbed import Cluster
 from testbed.state import FREEZER
 from tests.cluster.stepping import Stepping
+from tests.missing import missing
 
 pytestmark = pytest.mark.cluster
 
@@ -32,7 +33,7 @@ def with_cgroups(machine: int) -> Iterator[Cluster]:
 @pytest.fixture(params=["linuxproc", "cgroup"])
 def slurm(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     if request.param == "cgroup" and not FREEZER.exists():
-        pytest.skip("this machine has no cgroup v1 freezer hierarchy")
+        missing("this machine has no cgroup v1 freezer hierarchy")
     name = "cluster" if request.param == "linuxproc" else "with_cgroups"
     cluster: Cluster = request.getfixturevalue(name)
     yield cluster

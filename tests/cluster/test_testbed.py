@@ -14,6 +14,7 @@ from testbed.layout import CHECKOUT, ROOT, Layout
 from testbed.ownership import clear, is_up
 from testbed.processes import parent
 from testbed.state import FREEZER
+from tests.missing import missing
 
 pytestmark = pytest.mark.cluster
 
@@ -169,7 +170,7 @@ def instance(machine: int) -> Iterator[int]:
 def test_killed_owner_takes_everything_with_it(instance: int, proctrack: str) -> None:
     """After kill -9 of the owner no process, mount or link is left; `up` works again."""
     if proctrack == "cgroup" and not FREEZER.exists():
-        pytest.skip("this machine has no cgroup v1 freezer hierarchy")
+        missing("this machine has no cgroup v1 freezer hierarchy")
     layout = Layout(instance)
     links = _links()
     up = ["up", "--nodes=2", "--no-hooks", f"--instance={instance}", f"--proctrack={proctrack}"]

@@ -16,6 +16,7 @@ import pytest
 from slurm_resilience.node import probing
 from slurm_resilience.node.probes import nvml as probe
 from testbed import nvml, sysfs
+from tests.missing import missing
 
 SHARE = Path(sys.prefix) / "share" / "slurm-resilience"
 PATIENCE_S = 30.0
@@ -174,5 +175,5 @@ def machine(tmp_path: Path, build: Callable[..., Path]) -> Machine:
     if os.geteuid() != 0 or not shutil.which("unshare"):
         if "CI" in os.environ:
             pytest.fail("the shims are tested as root, in namespaces")
-        pytest.skip("needs root, for namespaces")
+        missing("needs root, for namespaces")
     return Machine(tmp_path, build())

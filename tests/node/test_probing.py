@@ -14,6 +14,7 @@ import pytest
 from slurm_resilience.bounded import MOST_BYTES, Child
 from slurm_resilience.node import probing
 from slurm_resilience.node.probes import disk
+from tests.missing import missing
 
 PATIENCE_S = 30.0
 
@@ -110,7 +111,7 @@ def test_a_child_holds_nothing_of_its_parent() -> None:
 def hung_mount(tmp_path: Path) -> Iterator[list[str]]:
     """The start of a command that runs where `<tmp_path>` is a file system that never answers."""
     if os.geteuid() != 0:
-        pytest.skip("needs root, to mount")
+        missing("needs root, to mount")
     python = [sys.executable, "-m", "testbed.hung_disk", str(tmp_path)]
     server = subprocess.Popen(
         ["/usr/bin/unshare", "--mount", "--propagation", "private", *python],
