@@ -8,6 +8,9 @@ from typing import Literal
 
 import msgspec
 
+SILENT = "agent-silent"
+"""Cause of an incident whose node stopped reporting: Slurm may soon find that node down itself."""
+
 Kind = Literal["crash", "stall", "notice"]
 Class = Literal[
     "network", "power", "hardware", "software", "memory", "storage", "checkpoint",

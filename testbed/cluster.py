@@ -121,9 +121,7 @@ class Cluster(Inside):
             machine.heal()
         self.wait_for(self._has_no_jobs, RESET_S, "an empty queue")
         # One that has read a fault before it was healed would still drain its node.
-        self.wait_for(
-            lambda: not any(node.runs_hooks() for node in self.nodes.values()), RESET_S
-        )
+        self.wait_for(self._runs_no_hooks, RESET_S)
         for machine in machines:
             machine.forget()
         self.wait_for(self._has_resumed, RESET_S, "every node idle")

@@ -142,17 +142,13 @@ def _with_memory(
     config: "Config", profile: str, findings: "tuple[Finding, ...]", facts: "NodeFacts"
 ) -> "tuple[Finding, ...]":
     """The findings as the hooks would count them, with what earlier hooks left."""
-    import msgspec  # noqa: PLC0415
-
-    from slurm_resilience.node import memo, recall  # noqa: PLC0415
-    from slurm_resilience.node.findings import Finding  # noqa: PLC0415
+    from slurm_resilience.node import recall  # noqa: PLC0415
     from slurm_resilience.node.plan import plan_of  # noqa: PLC0415
     from slurm_resilience.node.policy import settle, unsettled  # noqa: PLC0415
 
     plan = plan_of(config)
     if profile == "prolog":
-        slow = memo.slow(plan, facts.boot_id)
-        findings += msgspec.json.decode(slow, type=tuple[Finding, ...])
+        findings += recall.slow_findings(plan, facts.boot_id)
     return unsettled(findings, settle(recall.load(plan), facts.boot_id, None))
 
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import msgspec
 
-from slurm_resilience.node import kept
+from slurm_resilience.node import kept, memo
+from slurm_resilience.node.findings import Finding
 from slurm_resilience.node.policy import History
 
 _NAME = "history.json"
@@ -19,6 +20,11 @@ def load(plan: dict[str, Any]) -> History:
         return msgspec.json.decode(raw, type=History)
     except msgspec.MsgspecError:
         return History("")
+
+
+def slow_findings(plan: dict[str, Any], boot: str) -> tuple[Finding, ...]:
+    """What the last health check found that only it looks for, where it is of this *boot*."""
+    return msgspec.json.decode(memo.slow(plan, boot), type=tuple[Finding, ...])
 
 
 def save(plan: dict[str, Any], history: History) -> str:

@@ -101,9 +101,7 @@ def _findings(visit: Visit, facts: NodeFacts) -> tuple[Finding, ...]:
         ]
         visit.unkept.add(memo.keep_slow(visit.plan, visit.boot, msgspec.json.encode(slow)))
     elif visit.hook == "prolog":
-        findings += msgspec.json.decode(
-            memo.slow(visit.plan, visit.boot), type=tuple[Finding, ...]
-        )
+        findings += recall.slow_findings(visit.plan, visit.boot)
     return findings
 
 

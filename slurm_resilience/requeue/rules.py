@@ -4,16 +4,13 @@ from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
-from slurm_resilience.incident import Incident
+from slurm_resilience.incident import SILENT, Incident
 from slurm_resilience.requeue.facts import JobFacts
 from slurm_resilience.requeue.settings import RequeueSettings
 from slurm_resilience.slurm.values import Job, Node
 
 SET_UP_ATTEMPTS = 2
 """A job that fails before its first step is tried once more: the second time it is no accident."""
-
-SILENT = "agent-silent"
-"""The cause of an incident where a node said nothing any more."""
 
 _NOT_SET_UP = frozenset({"network", "power", "hardware", "preemption"})
 _NOT_FUTILE = frozenset({"preemption", "requeued"})
@@ -78,9 +75,7 @@ def suspects(facts: JobFacts, attempt: int, nodes: Sequence[Node]) -> tuple[str,
     accused = (
         [one.node for one in incident.suspects] if incident and is_accusing(incident) else []
     )
-    lost = {
-        node.name for node in nodes if node.state == "DOWN" or "NOT_RESPONDING" in node.flags
-    }
+    lost = {node.name for node in nodes if is_lost(node)}
     return tuple(
         dict.fromkeys([*accused, *(node for node in facts.last_nodes if node in lost)])
     )

@@ -76,7 +76,6 @@ class RawJob(msgspec.Struct):
     array_task_id: _Number = None
     array_task_string: str | None = None
     het_job_id: _Number = None
-    het_job_offset: _Number = None
     state_reason: str | None = None
     restart_cnt: _Number = None
     nodes: _Names = None

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from slurm_resilience.incident import Class, Retry, Suspect
+from slurm_resilience.incident import SILENT, Class, Retry, Suspect
 from slurm_resilience.watch.facts import Notice
 from slurm_resilience.watch.rules import Finding
 
@@ -55,7 +55,7 @@ class Blame(msgspec.Struct, frozen=True):
 
 STRENGTH: tuple[tuple[str, Class], ...] = (
     ("agent-lost", "unknown"),
-    ("agent-silent", "hardware"),
+    (SILENT, "hardware"),
     ("agent-missing", "hardware"),
     ("gpu-lost", "hardware"),
     ("ecc-uncorrected", "hardware"),

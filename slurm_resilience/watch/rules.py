@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from slurm_resilience.incident import SILENT
 from slurm_resilience.watch.facts import JobFacts, RankFacts, Seen
 from slurm_resilience.watch.settings import WatchSettings
 
@@ -57,7 +58,7 @@ def agent_silent(job: JobFacts, settings: WatchSettings, now: float) -> Iterator
     for node, seen in job.awaited.items():
         if seen.heard_at is not None and now - seen.heard_at > settings.silent_s:
             silence = now - seen.heard_at
-            yield Finding("agent-silent", f"{node} has said nothing for {silence:.0f} s", node)
+            yield Finding(SILENT, f"{node} has said nothing for {silence:.0f} s", node)
 
 
 def agent_missing(job: JobFacts, settings: WatchSettings, now: float) -> Iterator[Finding]:
@@ -127,7 +128,7 @@ def agent_quiet(job: JobFacts, settings: WatchSettings, now: float) -> Iterator[
     for node, seen in job.awaited.items():
         silence = now - (job.began_at if seen.heard_at is None else seen.heard_at)
         if silence > quiet_s(settings):
-            yield Finding("agent-silent", f"{node} has said nothing for {silence:.0f} s", node)
+            yield Finding(SILENT, f"{node} has said nothing for {silence:.0f} s", node)
 
 
 def quiet_s(settings: WatchSettings) -> float:
