@@ -16,13 +16,21 @@ def superfluous(
     entries: Sequence[Found], *, keep: int, unsound: Collection[Path]
 ) -> list[Path]:
     """
-    All but the newest *keep* checkpoints, the oldest first.
+    All but the newest *keep* checkpoints, the oldest first; and but for the newest one without
+    poison: were all that is kept poisoned, there would be no way back.
 
     Unsound ones neither count nor go: somebody may want to look at them.
     """
     whole = [entry for entry in entries if entry.manifest and entry.path not in unsound]
     oldest_first = sorted(whole, key=step_of)
-    return [entry.path for entry in oldest_first[: max(0, len(whole) - keep)]]
+    pinned = next((entry for entry in reversed(oldest_first) if not is_poisoned(entry)), None)
+    going = oldest_first[: max(0, len(whole) - keep)]
+    return [entry.path for entry in going if entry is not pinned]
+
+
+def is_poisoned(entry: Found) -> bool:
+    """Whether a NaN or an infinity was seen in the state when it was saved."""
+    return entry.manifest is not None and bool(entry.manifest.poison)
 
 
 def remove(checkpoint: Path) -> None:

@@ -44,6 +44,8 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     job: str
     """The Slurm job; empty outside Slurm."""
     files: dict[str, File]
+    poison: str = ""
+    """Which NaN or infinity the state holds; empty: none was seen."""
 
     @property
     def size_bytes(self) -> int:
