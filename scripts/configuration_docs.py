@@ -4,16 +4,12 @@
 import ast
 import inspect
 import itertools
+import sys
 from collections.abc import Iterator
-from types import ModuleType
 
 import msgspec
 
-from slurm_resilience import config, settings
-from slurm_resilience.node import settings as node
-from slurm_resilience.node.findings import CHECKS
-from slurm_resilience.requeue import settings as requeue
-from slurm_resilience.watch import settings as watch
+from slurm_resilience import config
 
 INTRODUCTION = """\
 # Configuration
@@ -25,13 +21,6 @@ Root reads it only where root alone can write it. A user's own file, named by
 
 Keys ending in `_s` are seconds. This page is written by `scripts/configuration_docs.py`.
 """
-MODULES = {
-    "paths": settings,
-    "slurm": settings,
-    "node": node,
-    "watch": watch,
-    "requeue": requeue,
-}
 
 
 def main() -> None:
@@ -41,32 +30,29 @@ def main() -> None:
         print(f"## `{section.name}`\n")
         print(f"{first_line(inspect.getdoc(kind))}\n")
         print("| key | default | meaning |\n|---|---|---|")
-        for row in rows(kind, MODULES[section.name]):
+        for row in rows(kind):
             print(row)
         print()
-    print("## Checks\n\n`node.checks` takes these names.\n")
-    print("| check | what a finding of it means, and what helps |\n|---|---|")
-    for name, check in CHECKS.items():
-        print(f"| `{name}` | {check.meaning} |")
+    print("`node.checks` takes the names in [checks.md](checks.md).")
 
 
-def rows(kind: type[msgspec.Struct], module: ModuleType, prefix: str = "") -> Iterator[str]:
+def rows(kind: type[msgspec.Struct], prefix: str = "") -> Iterator[str]:
     """A row a field, those of nested settings after their own."""
-    told = docstrings(kind, module)
+    told = docstrings(kind)
     for field in msgspec.structs.fields(kind):
         default = (
             field.default_factory() if field.default is msgspec.NODEFAULT else field.default
         )
         if isinstance(default, msgspec.Struct):
-            yield from rows(type(default), module, f"{prefix}{field.name}.")
+            yield from rows(type(default), f"{prefix}{field.name}.")
         else:
             shown = msgspec.json.encode(default).decode()
             yield f"| `{prefix}{field.name}` | `{shown}` | {told.get(field.name, '')} |"
 
 
-def docstrings(kind: type, module: ModuleType) -> dict[str, str]:
+def docstrings(kind: type) -> dict[str, str]:
     """The docstring under each field, on one line."""
-    tree = ast.parse(inspect.getsource(module))
+    tree = ast.parse(inspect.getsource(sys.modules[kind.__module__]))
     body = next(
         node.body
         for node in tree.body

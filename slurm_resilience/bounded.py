@@ -84,7 +84,7 @@ class Child:
         os.close(self.pipe)
         self.pipe = -1
         if not self.is_gone():
-            os.kill(self.pid, _KILL)
+            _kill(self.pid)
             _left_behind.append(self)
         trouble = "no answer in time" if is_late else "ended without an answer"
         items = []
@@ -97,6 +97,14 @@ class Child:
         if len(self._said) > MOST_BYTES:  # even where its last word came just with it
             trouble = "answered too much"
         return Answer(tuple(items), trouble, is_late=is_late)
+
+
+def _kill(pid: int) -> None:
+    """A child, and whatever command it started: it leads a group of its own once it runs."""
+    try:
+        os.killpg(pid, _KILL)
+    except ProcessLookupError:  # it had not come that far
+        os.kill(pid, _KILL)
 
 
 _left_behind: list[Child] = []

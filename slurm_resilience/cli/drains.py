@@ -6,7 +6,7 @@ import msgspec
 
 from slurm_resilience import config
 from slurm_resilience.errors import UsageError
-from slurm_resilience.node.findings import CHECKS
+from slurm_resilience.node.checks import CHECKS
 from slurm_resilience.node.reason import is_ours, parse_reason
 from slurm_resilience.slurm.connect import connect
 from slurm_resilience.slurm.door import Slurm

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     Probe = tuple[Callable[..., object], dict[str, Any]]
     """A probe and its arguments."""
 
+    Row = tuple[str, dict[str, Any]]
+    """The module under `probes/` whose `read` it is, and its arguments: plain builtins."""
+
 COMPILED = f"{places.STATE}/plan"
 """
 Not under `paths.state`: where that is, only the plan can say. In the format in which Python keeps
@@ -37,16 +40,14 @@ PROFILES = ("prolog", "epilog", "health", "full")
 def plan_of(config: Config, stamp: list[Any] | None = None) -> dict[str, Any]:
     """The plan for a configuration that was read from a file with this *stamp*."""
     node, budgets = config.node, config.node.budgets
+    fast, slow = _fast(config), _slow(config)
     return {
         "stamp": stamp,
         "state": config.paths.state,
         "proc": config.paths.proc,
-        "sysfs": config.paths.sysfs,
-        "kmsg": config.paths.kmsg,
-        "links": list(node.expect.links),
-        "disks": list(node.expect.disks),
         "gpus": node.expect.gpus,
         "verdict_age_s": node.verdict_age_s,
+        "probes": {"prolog": fast, "epilog": fast, "health": slow, "full": slow},
         "budget_s": {
             "prolog": budgets.prolog_s,
             "epilog": budgets.epilog_s,
@@ -62,27 +63,39 @@ def plan_of(config: Config, stamp: list[Any] | None = None) -> dict[str, Any]:
     }
 
 
+def _fast(config: Config) -> dict[str, Row]:
+    """What prolog and epilog ask: quick, and its answers stay the same on a healthy node."""
+    paths, expect = config.paths, config.node.expect
+    rows: dict[str, Row] = {"kernel_log": ("kernel_log", {"path": paths.kmsg})}
+    if expect.links:
+        rows["network"] = ("network", {"sysfs": paths.sysfs, "names": list(expect.links)})
+    rows |= {f"disk:{path}": ("disk", {"path": path}) for path in expect.disks}
+    return rows
+
+
+def _slow(config: Config) -> dict[str, Row]:
+    """What the health check asks: all of that, and what takes its time or changes each time."""
+    paths, expect = config.paths, config.node.expect
+    links = {"sysfs": paths.sysfs, "names": list(expect.links), "everything": True}
+    return {
+        **_fast(config),
+        "network": ("network", links),
+        "memory": ("memory", {"proc": paths.proc, "sysfs": paths.sysfs}),
+    }
+
+
 def probes_for(plan: dict[str, Any], profile: str) -> dict[str, Probe]:
-    """What is asked, by name. The prolog's answers stay the same on a healthy node."""
+    """What is asked besides NVML, by name."""
+    rows: dict[str, Row] = plan["probes"][profile]
+    return {name: (_reader(module), arguments) for name, (module, arguments) in rows.items()}
+
+
+def _reader(module: str) -> Callable[..., object]:
     # Each is imported where it is wanted: a millisecond apiece.
-    from slurm_resilience.node.probes import kernel_log  # noqa: PLC0415
-
-    probes: dict[str, Probe] = {"kernel_log": (kernel_log.read, {"path": plan["kmsg"]})}
-    slow = profile in {"health", "full"}
-    if slow or plan["links"]:
-        from slurm_resilience.node.probes import network  # noqa: PLC0415
-
-        arguments = {"sysfs": plan["sysfs"], "names": plan["links"], "everything": slow}
-        probes["network"] = (network.read, arguments)
-    for path in plan["disks"]:
-        from slurm_resilience.node.probes import disk  # noqa: PLC0415
-
-        probes[f"disk:{path}"] = (disk.read, {"path": path})
-    if slow:
-        from slurm_resilience.node.probes import memory  # noqa: PLC0415
-
-        probes["memory"] = (memory.read, {"proc": plan["proc"], "sysfs": plan["sysfs"]})
-    return probes
+    name = f"slurm_resilience.node.probes.{module}"
+    __import__(name)
+    reader: Callable[..., object] = sys.modules[name].read
+    return reader
 
 
 def nvml_arguments(profile: str) -> dict[str, bool]:

@@ -10,7 +10,8 @@ from typing import Literal
 
 import msgspec
 
-from slurm_resilience.node.findings import CHECKS, Finding, Severity, worst
+from slurm_resilience.node.checks import CHECKS
+from slurm_resilience.node.findings import Finding, Severity, worst
 from slurm_resilience.node.reason import is_ours, parse_reason, reason_of, short
 
 Hook = Literal["prolog", "epilog", "health"]

@@ -13,15 +13,16 @@ import msgspec
 from slurm_resilience.config import Config
 from slurm_resilience.errors import ResilienceError
 from slurm_resilience.node import act, memo, policy, recall
+from slurm_resilience.node.checks import CHECKS
 from slurm_resilience.node.facts import NodeFacts, assemble
-from slurm_resilience.node.findings import CHECKS, Finding, Severity
+from slurm_resilience.node.findings import Finding, Severity
 from slurm_resilience.node.leftovers import Ended, end_leftovers
 from slurm_resilience.node.policy import Decision, History, Hook, Keep, Standing
 from slurm_resilience.node.probing import Answers
 from slurm_resilience.node.rules import judge
 from slurm_resilience.node.scope import Scope
 from slurm_resilience.node.settings import NodeSettings
-from slurm_resilience.node.survey import identity_of
+from slurm_resilience.node.survey import identity_of, with_trends
 from slurm_resilience.node.voice import say
 from slurm_resilience.slurm.door import Slurm
 
@@ -67,6 +68,9 @@ def _is_unfit(visit: Visit, answers: Answers) -> bool:
     values, unread = answers.read()
     identity = identity_of(visit.boot, visit.node)
     facts = assemble(identity, values, unread, answers.hung)
+    if visit.hook == "health":
+        facts = with_trends(visit.plan, facts)
+        visit.unkept.add(recall.save_trends(visit.plan, visit.boot, facts.trends))
     history = recall.load(visit.plan)
     everything = _findings(visit, facts)
     if visit.hook == "prolog" and _is_quiet(policy.unsettled(everything, history)):

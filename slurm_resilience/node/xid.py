@@ -90,7 +90,7 @@ def severity_of(event: KernelEvent) -> Severity:
     """
     How bad one Xid is by itself.
 
-    What else is known of the GPU may settle it: see `kernel_rules.xid`.
+    What else is known of the GPU may settle it: see `rules.kernel.xid`.
     """
     if event.code is None or event.injected:
         return Severity.OK

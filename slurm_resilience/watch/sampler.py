@@ -19,8 +19,8 @@ from slurm_resilience.errors import ConfigError
 from slurm_resilience.node.facts import NodeFacts
 from slurm_resilience.node.findings import Severity
 from slurm_resilience.node.kernel_lines import parse_records
-from slurm_resilience.node.kernel_rules import KERNEL_RULES
 from slurm_resilience.node.probes import kernel_log, network, nvml
+from slurm_resilience.node.rules.kernel import KERNEL_RULES
 from slurm_resilience.watch.facts import GpuFacts
 from slurm_resilience.watch.hardware import Sample
 

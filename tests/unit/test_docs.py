@@ -50,10 +50,13 @@ def test_the_readme_names_no_command_that_is_not_there() -> None:
     assert named <= set(commands())
 
 
-def test_every_setting_is_documented_as_it_is() -> None:
-    """Names, defaults and meanings come from the code; `scripts/configuration_docs.py` writes them."""
+@pytest.mark.parametrize(
+    "script", sorted((ROOT / "scripts").glob("*_docs.py")), ids=lambda path: path.stem
+)
+def test_what_a_script_documents_is_as_the_code_has_it(script: Path) -> None:
+    """Settings, checks and rules come from the code; the scripts write their pages."""
     written = subprocess.run(
-        [sys.executable, "scripts/configuration_docs.py"],
+        [sys.executable, str(script)],
         capture_output=True,
         text=True,
         check=True,
@@ -61,7 +64,8 @@ def test_every_setting_is_documented_as_it_is() -> None:
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     ).stdout
 
-    assert written == (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    page = ROOT / "docs" / f"{script.stem.removesuffix('_docs')}.md"
+    assert written == page.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

@@ -98,48 +98,78 @@ def test_a_foreign_library_is_imported_through_its_one_door(path: Path) -> None:
         ), f"{me} imports {name}; only {doors} may"
 
 
-@pytest.mark.parametrize("path", [path for path in MODULES if path.stem in STAGES], ids=name_of)
+def stage_of(name: str) -> tuple[str, str]:
+    """
+    The part that a module belongs to and its stage there, ("", "") for none.
+
+    A stage is a module or, where it has grown, a package of that name.
+    """
+    words = name.split(".")
+    for place, word in enumerate(words):
+        if word in STAGES:
+            return ".".join(words[:place]), word
+    return "", ""
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in MODULES if stage_of(name_of(path))[1]], ids=name_of
+)
 def test_facts_rules_and_policy_are_pure(path: Path) -> None:
     """They import the standard library, msgspec, plain values, and each other in that order."""
     me = name_of(path)
-    part, stage = me.rpartition(".")[0], path.stem
-    earlier = {f"{part}.{name}" for name in STAGES[: STAGES.index(stage)]}
-    beside = {name_of(other) for other in PURE_BESIDE.get(part, ())}
+    part, stage = stage_of(me)
 
     for name in imports(path):
         if not name.startswith("slurm_resilience"):
             assert_harmless(name, me)
             continue
-        assert resolved(name) in earlier | beside | PURE_VALUES | {f"{part}.settings"}, (
-            f"{me} imports {resolved(name)}"
+        module = resolved(name)
+        theirs, other = stage_of(module)
+        earlier = theirs == part and other and STAGES.index(other) <= STAGES.index(stage)
+        assert earlier or stands_beside(part, module) or module in PURE_VALUES, (
+            f"{me} imports {module}"
         )
 
 
-PURE_BESIDE: dict[str, tuple[Path, ...]] = {
-    "slurm_resilience.requeue": (PACKAGE / "requeue" / "mark.py",),
-    "slurm_resilience.node": tuple(
-        PACKAGE / "node" / f"{name}.py"
-        for name in ("findings", "kernel_lines", "kernel_rules", "reason", "settings", "xid")
+PURE_BESIDE: dict[str, tuple[str, ...]] = {
+    "slurm_resilience.requeue": ("mark",),
+    "slurm_resilience.node": (
+        "checks", "findings", "kernel_lines", "reason", "trending", "xid",
     ),
-}
-"""Tables that belong to a part's rules."""
+}  # fmt: skip
+"""Tables and judges that belong to a part's stages: modules or packages."""
+
+
+def stands_beside(part: str, module: str) -> bool:
+    names = (*PURE_BESIDE.get(part, ()), "settings")
+    return any(
+        module == f"{part}.{name}" or module.startswith(f"{part}.{name}.") for name in names
+    )
+
+
+BESIDE = [
+    (part, path)
+    for part in PURE_BESIDE
+    for path in MODULES
+    if stands_beside(part, name_of(path))
+]
 
 
 @pytest.mark.parametrize(
     ("part", "path"),
-    [(part, path) for part, paths in PURE_BESIDE.items() for path in paths],
-    ids=lambda value: value.stem if isinstance(value, Path) else value,
+    BESIDE,
+    ids=lambda value: name_of(value) if isinstance(value, Path) else value,
 )
 def test_what_stands_beside_them_is_pure_too(part: str, path: Path) -> None:
     """A table or a group of rules in a module of its own keeps to what the stages may import."""
-    beside = {name_of(other) for other in PURE_BESIDE[part]}
-    own = {f"{part}.{name}" for name in (*STAGES, "settings")}
-
     for name in imports(path):
         if not name.startswith("slurm_resilience"):
             assert_harmless(name, name_of(path))
             continue
-        assert resolved(name) in beside | own | PURE_VALUES, resolved(name)
+        module = resolved(name)
+        assert (
+            stage_of(module)[0] == part or stands_beside(part, module) or module in PURE_VALUES
+        ), module
 
 
 @pytest.mark.parametrize(
@@ -153,7 +183,7 @@ def test_other_judges_let_no_world_in(path: Path) -> None:
             assert_harmless(name, name_of(path))
         else:
             pure = {*PURE, *PURE_VALUES, "slurm_resilience.requeue.mark"}
-            assert module in pure or module.rpartition(".")[2] in {*STAGES, "settings"}, module
+            assert module in pure or stage_of(module)[1] or module.endswith(".settings"), module
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)

@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from slurm_resilience.errors import SlurmError
 from slurm_resilience.node.act import apply, look
-from slurm_resilience.node.findings import CHECKS, Finding, Severity
+from slurm_resilience.node.checks import CHECKS
+from slurm_resilience.node.findings import Finding, Severity
 from slurm_resilience.node.policy import (
     Decision,
     Drain,

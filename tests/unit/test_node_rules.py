@@ -5,8 +5,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from slurm_resilience.node.checks import CHECKS
 from slurm_resilience.node.facts import from_json, to_json
-from slurm_resilience.node.findings import CHECKS, Severity, worst
+from slurm_resilience.node.findings import Severity, worst
 from slurm_resilience.node.rules import RULES, judge
 from slurm_resilience.node.settings import (
     DiskExpectation,

@@ -1,10 +1,11 @@
-"""Rules over kernel events. Pure; a part of `rules`."""
+"""Rules over kernel events. Pure."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from slurm_resilience.node.facts import NodeFacts
 from slurm_resilience.node.findings import Finding, Severity
 from slurm_resilience.node.kernel_lines import KernelEvent, normalised_pci
+from slurm_resilience.node.rules.rule import Rule
 from slurm_resilience.node.settings import NodeSettings
 from slurm_resilience.node.xid import (
     OFF_THE_BUS,
@@ -92,7 +93,7 @@ def driver_hung(facts: NodeFacts, _: NodeSettings) -> Iterator[Finding]:
         yield Finding("driver-hung", Severity.DRAIN_WHEN_IDLE, "node", detail)
 
 
-KERNEL_RULES: tuple[Callable[[NodeFacts, NodeSettings], Iterator[Finding]], ...] = (
+KERNEL_RULES: tuple[Rule, ...] = (
     xid, sxid, gpu_fell_off_bus, nic_fault, hung_task, driver_hung,
 )  # fmt: skip
 

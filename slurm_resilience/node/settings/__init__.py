@@ -5,60 +5,30 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from slurm_resilience.node.findings import CHECKS
-from slurm_resilience.settings import AbsolutePath, Seconds
+from slurm_resilience.node.checks import CHECKS
+from slurm_resilience.node.settings.expectations import (
+    DiskExpectation,
+    Expectations,
+    LinkExpectation,
+)
+from slurm_resilience.node.settings.thresholds import Thresholds
+from slurm_resilience.settings import Seconds
+
+__all__ = [
+    "BLIND",
+    "Budgets",
+    "DiskExpectation",
+    "Expectations",
+    "Level",
+    "LinkExpectation",
+    "NodeSettings",
+    "Thresholds",
+]
 
 BLIND = ("probe-hung", "unread")
 """Checks that never drain."""
 
-Percent = Annotated[int, Meta(ge=1, le=100)]
 Level = Literal["off", "ok", "unknown", "warn", "drain-when-idle", "drain"]
-
-
-class LinkExpectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A link that has to be up."""
-
-    rate_gbps: Annotated[float, Meta(gt=0, le=1_000_000)] | None = None
-    """At no less than this rate; None: any."""
-
-
-class DiskExpectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A path to watch."""
-
-    mounted: bool = False
-    """A file system has to be mounted exactly there."""
-    writable: bool = True
-
-
-class Expectations(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What this kind of node has. What is not named here is not missed."""
-
-    gpus: Annotated[int, Meta(ge=0)] | None = None
-    links: dict[str, LinkExpectation] = {}
-    """By name: `mlx5_0:1` for port 1 of an InfiniBand or RoCE adapter, `eth0` for an interface."""
-    disks: dict[AbsolutePath, DiskExpectation] = msgspec.field(
-        default_factory=lambda: {"/tmp": DiskExpectation()}  # noqa: S108 - watched, not used
-    )
-    memory_mib: Annotated[int, Meta(ge=1)] | None = None
-
-
-class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a figure becomes a finding."""
-
-    disk_warn_percent: Percent = 90
-    disk_full_percent: Percent = 98
-    """Of space or of inodes. Low enough that a job can still write its last log lines."""
-    repeated: Annotated[int, Meta(ge=2)] = 3
-    """How often a network adapter may report a transmit time-out since boot before it counts as
-    a fault."""
-
-    def __post_init__(self) -> None:
-        """Refuse a warning that could only come after the fault it warns of."""
-        if self.disk_warn_percent > self.disk_full_percent:
-            raise ValueError(
-                f"disk_warn_percent ({self.disk_warn_percent}) is above disk_full_percent"
-                f" ({self.disk_full_percent})"
-            )
 
 
 class Budgets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,0 +1,41 @@
+"""The checks of the NVIDIA driver as a whole."""
+
+from slurm_resilience.node.checks.check import Check
+
+DRIVER_CHECKS: dict[str, Check] = {
+    "driver-library-mismatch": Check(
+        probe="nvml",
+        meaning="the NVIDIA driver was updated but not reloaded; reboot or reload it",
+        rule="NVML says so: drain",
+        why="no CUDA program starts until the reboot; seen as nvidia-smi status 18",
+        heals="reboot",
+        of_gpus=True,
+    ),
+    "driver-not-loaded": Check(
+        probe="nvml",
+        meaning="GPUs are expected, but the NVIDIA driver is not loaded",
+        rule="GPUs expected and no driver: drain",
+        why="a node without GPUs has no driver either, so only where `expect.gpus` is above 0",
+        heals="reboot",
+        of_gpus=True,
+    ),
+    "nvml-unavailable": Check(
+        probe="nvml",
+        meaning="NVML cannot be used, so nothing is known of the GPUs",
+        rule="any other failure of NVML to start: unknown",
+        why=(
+            "NVML fails so inside a container whose devices were taken away, on a sound node "
+            "(nvidia-container-toolkit issue 1227)"
+        ),
+        heals="itself",
+        of_gpus=True,
+    ),
+    "gpu-missing": Check(
+        probe="nvml",
+        meaning="fewer GPUs answer than `expect.gpus`",
+        rule="fewer than `expect.gpus`: drain",
+        why="NVML never misses a GPU that it does not see, and nvidia-smi ends with 0",
+        heals="reboot",
+        of_gpus=True,
+    ),
+}

@@ -1,0 +1,99 @@
+"""
+What was read on a node: frozen values, to and from JSON; no judgement.
+
+None is always "could not be read", never zero; why it could not stands in `unread`. What a card
+does not have is there as well, as `NOT_SUPPORTED`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from slurm_resilience.node.facts.fabric import LinkFacts
+from slurm_resilience.node.facts.gpu import (
+    NOT_SUPPORTED,
+    RESET_REQUIRED,
+    GpuFacts,
+    GpuProcess,
+)
+from slurm_resilience.node.facts.host import DiskFacts, MemoryFacts
+from slurm_resilience.node.facts.trends import Trend
+from slurm_resilience.node.kernel_lines import KernelEvent, normalised_pci, parse_records
+
+__all__ = [
+    "NOT_SUPPORTED",
+    "RESET_REQUIRED",
+    "DiskFacts",
+    "GpuFacts",
+    "GpuProcess",
+    "LinkFacts",
+    "MemoryFacts",
+    "NodeFacts",
+    "Trend",
+    "assemble",
+    "from_json",
+    "to_json",
+]
+
+
+class NodeFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One node at one moment."""
+
+    node: str
+    boot_id: str = ""
+    at: float = 0.0
+    """Unix seconds."""
+    driver_version: str | None = None
+    nvml_version: str | None = None
+    nvml_error: str | None = None
+    """What NVML answered to its initialisation where that failed, for example DriverNotLoaded."""
+    gpus: tuple[GpuFacts, ...] | None = None
+    kernel_events: tuple[KernelEvent, ...] | None = None
+    """Since boot, oldest first, as far as the kernel's ring buffer reaches back."""
+    links: tuple[LinkFacts, ...] | None = None
+    disks: tuple[DiskFacts, ...] = ()
+    memory: MemoryFacts | None = None
+    trends: tuple[Trend, ...] = ()
+    """How counters went since boot, as far as earlier health checks kept it."""
+    unread: Mapping[str, str] = {}
+    """Probe -> why it gave no facts."""
+    hung: tuple[str, ...] = ()
+    """Probes that gave no answer in their time."""
+
+
+def assemble(
+    identity: Mapping[str, Any],
+    answers: Mapping[str, Any],
+    unread: Mapping[str, str],
+    hung: tuple[str, ...],
+) -> NodeFacts:
+    """
+    Facts from what the probes answered, by probe name (a disk's is `disk:<path>`).
+
+    *identity*: node, boot_id, at.
+    """
+    fields: dict[str, Any] = {**identity, "unread": dict(unread), "hung": hung}
+    fields |= answers.get("nvml", {})
+    for gpu in fields.get("gpus", ()):
+        if "pci" in gpu:
+            gpu["pci"] = normalised_pci(gpu["pci"])
+    if "kernel_log" in answers:
+        fields["kernel_events"] = parse_records(answers["kernel_log"])
+    for name in ("memory", "network"):
+        if name in answers:
+            fields["links" if name == "network" else name] = answers[name]
+    fields["disks"] = tuple(
+        answer for probe, answer in answers.items() if probe.startswith("disk:")
+    )
+    return msgspec.convert(fields, NodeFacts)
+
+
+def to_json(facts: NodeFacts) -> bytes:
+    """One document for people and `from_json`."""
+    return msgspec.json.format(msgspec.json.encode(facts)) + b"\n"
+
+
+def from_json(text: bytes) -> NodeFacts:
+    """Recorded facts; raises `msgspec.MsgspecError` for anything else."""
+    return msgspec.json.decode(text, type=NodeFacts)

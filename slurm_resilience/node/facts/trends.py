@@ -1,0 +1,62 @@
+"""How a counter or a state went over time, and the questions that rules ask of it. Pure."""
+
+import msgspec
+
+
+class Trend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """
+    One value as the health checks of this boot saw it.
+
+    Only changes are held, so a counter that stands still costs one entry.
+    """
+
+    subject: str
+    """`gpu3`, `mlx5_0:1`, `eth0`, `node`: as findings name it."""
+    counter: str
+    """The field that it is read from."""
+    changes: tuple[tuple[float, float], ...]
+    """(seconds since boot, value), oldest first: the first reading, then each that differed."""
+    until_s: float
+    """Seconds since boot of the last reading."""
+
+    @property
+    def value(self) -> float:
+        """What the last reading gave."""
+        return self.changes[-1][1]
+
+    @property
+    def unchanged_s(self) -> float:
+        """Seconds for which every reading has given that value."""
+        return self.until_s - self.changes[-1][0]
+
+    def added(self, over_s: float) -> float:
+        """
+        How much a counter grew in the last *over_s* seconds, as far as readings reach back.
+
+        Where it fell it was started anew (a reset, a driver load): what it shows since is growth.
+        """
+        begin = self.until_s - over_s
+        grown = 0.0
+        for (_, before), (at, after) in zip(self.changes, self.changes[1:], strict=False):
+            if at > begin:
+                grown += after - before if after >= before else after
+        return grown
+
+    def watched_s(self, over_s: float) -> float:
+        """Seconds of the last *over_s* that readings cover."""
+        return min(over_s, self.until_s - self.changes[0][0])
+
+    def per_second(self, over_s: float) -> float | None:
+        """Mean growth a second over the last *over_s*; None before there were two readings."""
+        seconds = self.watched_s(over_s)
+        return self.added(over_s) / seconds if seconds > 0 else None
+
+    def lasted_s(self, mask: int = -1) -> float:
+        """Seconds for which every reading has had one of the bits of *mask*; 0 where it has not."""
+        since = None
+        for at, value in self.changes:
+            if not int(value) & mask:
+                since = None
+            elif since is None:
+                since = at
+        return 0.0 if since is None else self.until_s - since

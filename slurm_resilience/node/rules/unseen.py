@@ -1,0 +1,32 @@
+"""Rules over what could not be seen. Pure."""
+
+from collections.abc import Iterator
+
+from slurm_resilience.node.facts import NOT_SUPPORTED, RESET_REQUIRED, NodeFacts
+from slurm_resilience.node.findings import Finding, Severity
+from slurm_resilience.node.rules.rule import Rule
+from slurm_resilience.node.settings import NodeSettings
+
+
+def probe_hung(facts: NodeFacts, _: NodeSettings) -> Iterator[Finding]:
+    """A probe that hangs may be the fault, or the file server's; it decides nothing alone."""
+    for probe in facts.hung:
+        yield Finding("probe-hung", Severity.UNKNOWN, probe, "no answer in its time")
+
+
+def unread(facts: NodeFacts, settings: NodeSettings) -> Iterator[Finding]:
+    """Absence of evidence stays visible."""
+    for probe, why in facts.unread.items():
+        yield Finding("unread", Severity.UNKNOWN, probe, why)
+    for gpu in facts.gpus or ():
+        told = {NOT_SUPPORTED, RESET_REQUIRED}  # no news, and a rule of its own
+        failed = {field: why for field, why in gpu.unread.items() if why not in told}
+        if failed and not gpu.lost:
+            detail = "; ".join(f"{field}: {why}" for field, why in failed.items())
+            yield Finding("unread", Severity.UNKNOWN, f"gpu{gpu.index}", detail, gpu=gpu.index)
+    for link in facts.links or ():
+        if link.name in settings.expect.links and "state" in link.unread:
+            yield Finding("unread", Severity.UNKNOWN, link.name, link.unread["state"])
+
+
+UNSEEN_RULES: tuple[Rule, ...] = (probe_hung, unread)

@@ -1,0 +1,68 @@
+"""Facts -> how their counters went since boot. Pure."""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from slurm_resilience.node.facts import NodeFacts
+from slurm_resilience.node.facts.trends import Trend
+
+GPU_COUNTERS = ("ecc_corrected", "pcie_replays", "throttle_reasons")
+"""Fields of `GpuFacts` whose course rules ask for."""
+MEMORY_COUNTERS = ("corrected",)
+"""Fields of `MemoryFacts`."""
+LINK_COUNTERS = ("link_downed",)
+"""Fields of `LinkFacts`."""
+
+MOST_CHANGES = 64
+"""The oldest go first: a value that changes at each reading is then known for five hours or so."""
+WINDOW_S = 86_400.0
+"""How far back a trend reaches."""
+
+
+def follow(earlier: Iterable[Trend], facts: NodeFacts, now_s: float) -> tuple[Trend, ...]:
+    """
+    The trends after one more reading, at *now_s* seconds since boot.
+
+    What was not read this time keeps what it had: a value that is missing once is no change.
+    """
+    trends = {(one.subject, one.counter): one for one in earlier if one.until_s <= now_s}
+    for subject, counter, value in readings(facts):
+        before = trends.get((subject, counter))
+        trends[subject, counter] = (
+            _next(before, now_s, value)
+            if before
+            else Trend(subject, counter, ((now_s, value),), now_s)
+        )
+    return tuple(trends.values())
+
+
+def readings(facts: NodeFacts) -> Iterator[tuple[str, str, float]]:
+    """(subject, counter, value) of all that has a course."""
+    for gpu in facts.gpus or ():
+        yield from _of(gpu, f"gpu{gpu.index}", GPU_COUNTERS)
+    for link in facts.links or ():
+        yield from _of(link, link.name, LINK_COUNTERS)
+    if facts.memory:
+        yield from _of(facts.memory, "node", MEMORY_COUNTERS)
+
+
+def _of(
+    values: msgspec.Struct, subject: str, names: tuple[str, ...]
+) -> Iterator[tuple[str, str, float]]:
+    for name in names:
+        value = getattr(values, name)
+        if value is not None:
+            yield subject, name, float(value)
+
+
+def _next(trend: Trend, now_s: float, value: float) -> Trend:
+    changes = trend.changes
+    if value != trend.value:
+        changes = (*changes, (now_s, value))
+    # The last one before the window says what it was when the window began.
+    recent = [place for place, (at, _) in enumerate(changes) if at > now_s - WINDOW_S]
+    first = max(0, (recent[0] if recent else len(changes)) - 1)
+    return msgspec.structs.replace(
+        trend, changes=changes[first:][-MOST_CHANGES:], until_s=now_s
+    )
