@@ -10,6 +10,7 @@ from slurm_resilience.files import sync_directory
 
 SAVING = ".saving-"
 REMOVING = ".removing-"
+QUARANTINE = "quarantine"
 
 
 def superfluous(
@@ -43,17 +44,13 @@ def remove(checkpoint: Path) -> None:
 
 def remove_unfinished(directory: Path) -> list[Path]:
     """Delete what saves and removals that were cut off have left; what was deleted."""
-    left = [path for path in directory.iterdir() if path.name.startswith((SAVING, REMOVING))]
+    places = [directory, *directory.glob(QUARANTINE)]
+    left = [
+        path
+        for place in places
+        for path in place.iterdir()
+        if path.name.startswith((SAVING, REMOVING))
+    ]
     for path in left:
         shutil.rmtree(path)
     return left
-
-
-def set_aside(checkpoint: Path) -> Path:
-    """Give an unsound checkpoint's name free; where it lies now."""
-    for number in range(1, 1000):
-        aside = checkpoint.with_name(f"unsound-{checkpoint.name}-{number}")
-        if not aside.exists():
-            checkpoint.rename(aside)
-            return aside
-    raise FileExistsError(17, "too many unsound checkpoints of this step", str(checkpoint))

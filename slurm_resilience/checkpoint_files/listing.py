@@ -1,5 +1,6 @@
 """Which checkpoints a directory holds, and which of them are sound."""
 
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +13,15 @@ from slurm_resilience.plain import plain
 
 PATTERN = "step-*"
 MOST_SHOWN = 200
+
+
+NOT_THERE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO}
+
+
+class Unread(str):
+    """A problem that says nothing about the checkpoint itself: the system could not read it."""
+
+    __slots__ = ()
 
 
 class Found(NamedTuple):
@@ -57,7 +67,7 @@ def look(path: Path) -> Found:
     try:
         return Found(path, manifests.read(path))
     except CheckpointError as error:
-        return Found(path, None, str(error))
+        return Found(path, None, _told(error))
 
 
 def step_of(entry: Found) -> int:
@@ -89,7 +99,16 @@ def _problem(path: Path, wanted: File, *, read: bool) -> str:
         if read and digest(path) != wanted:
             return f"{path.name} is damaged: its digest differs"
     except OSError as error:
-        return f"{path.name}: {error.strerror}"
+        text = f"{path.name}: {error.strerror}"
+        return text if error.errno in NOT_THERE else Unread(text)
     except CheckpointError as error:
-        return str(error)
+        return _told(error)
     return ""
+
+
+def _told(error: CheckpointError) -> str:
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, OSError):
+        cause = cause.__cause__
+    was_read = cause is None or cause.errno in NOT_THERE
+    return str(error) if was_read else Unread(error)

@@ -2,17 +2,19 @@
 
 import logging
 import os
-from collections.abc import MutableMapping
+from collections.abc import Callable, Iterable, MutableMapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 
 from slurm_resilience.checkpoint_files.listing import Found, found, look, problems
+from slurm_resilience.checkpoint_files.quarantine import damage, set_aside
 from slurm_resilience.errors import CheckpointLoadError
 from slurm_resilience.training import rng
 from slurm_resilience.training.peers import Peers
 from slurm_resilience.training.reader import Reader
+from slurm_resilience.training.rooms import rooms
 from slurm_resilience.training.state import State, Values, bare, is_shared, live_tensors
 from slurm_resilience.training.tree import decoded
 
@@ -22,6 +24,9 @@ UNFIT = (RuntimeError, ValueError, LookupError, TypeError, AttributeError, Asser
 """What torch and users' `load_state_dict` raise for a state that is not theirs."""
 
 
+Prefer = Literal["newest", "sound"]
+
+
 class Choice(NamedTuple):
     """The checkpoint to go on from, None to begin; and those that are not sound."""
 
@@ -29,9 +34,10 @@ class Choice(NamedTuple):
     unsound: frozenset[Path]
 
 
-def choose(directory: Path, peers: Peers) -> Choice:
+def choose(directory: Path, peers: Peers, prefer: Prefer = "newest") -> Choice:
     """
-    Verify from the newest on, the ranks sharing the reading, until one is sound for all.
+    Verify from the newest on, the ranks sharing the reading, until one is sound for all; with
+    *prefer* sound also one in which neither NaN nor infinity was seen.
 
     Every rank has to come here. Raises `CheckpointLoadError` where there are checkpoints and none of
     them is sound: to begin anew is then for a person to decide.
@@ -42,7 +48,8 @@ def choose(directory: Path, peers: Peers) -> Choice:
     for entry in entries:
         if entry.manifest is None:
             continue
-        why = _verified(entry, peers)
+        why = entry.manifest.poison if prefer == "sound" else ""
+        why = why or _verified(entry, peers)
         if not why:
             newest = entry
             break
@@ -56,6 +63,13 @@ def choose(directory: Path, peers: Peers) -> Choice:
             f"none of the {len(unsound)} checkpoints in {directory} is sound ({path.name}: {why}); "
             "move them away and call restore(anew=True) to begin anew"
         )
+    if newest and peers.rank == 0:
+        _put_aside([entry for entry in entries if entry.path in unsound])
+        if newest.manifest and newest.manifest.poison:
+            log.warning(
+                '%s: %s; restore(prefer="sound") goes back behind it',
+                newest.path, newest.manifest.poison,
+            )  # fmt: skip
     return Choice(newest, frozenset(unsound))
 
 
@@ -87,7 +101,7 @@ def put_back(state: State, entry: Found, peers: Peers) -> None:
     for name in list(state):
         _put_back_part(state, name, values, reader)
     if same_world:
-        rng.restore(_filled(values.rng, reader, {}))
+        rng.restore(_filled(values.rng, reader))
 
 
 def load(checkpoint: str | os.PathLike[str], part: str) -> Any:  # noqa: ANN401 - as it was saved
@@ -106,7 +120,19 @@ def load(checkpoint: str | os.PathLike[str], part: str) -> Any:  # noqa: ANN401 
         raise CheckpointLoadError(
             f"{entry.path} holds no {part!r}, but {', '.join(sorted(parts))}"
         )
-    return _filled(parts[part], reader, {})
+    return _filled(parts[part], reader)
+
+
+def _put_aside(entries: Iterable[Found]) -> None:
+    """Into quarantine with what is damaged when it is read once more."""
+    for entry in entries:
+        try:
+            # What was saved with poison is put aside too: it has a later step than what follows.
+            poison = entry.manifest.poison if entry.manifest else ""
+            if why := poison or damage(entry):
+                log.warning("%s was moved to %s", entry.path, set_aside(entry.path, why))
+        except OSError as error:  # noqa: PERF203 - each by itself
+            log.warning("%s cannot be put aside: %s", entry.path, error)
 
 
 def _verified(entry: Found, peers: Peers) -> str:
@@ -119,7 +145,8 @@ def _verified(entry: Found, peers: Peers) -> str:
 def _put_back_part(state: State, name: str, values: Values, reader: Reader) -> None:
     part = state[name]
     try:
-        value = _filled(values.parts[name], reader, live_tensors(part, name))
+        live = live_tensors(part, name)
+        value = _filled(values.parts[name], reader, live, rooms(part, name, reader))
         if isinstance(part, torch.nn.Module):
             bare(part).load_state_dict(value)
         elif is_shared(part) or hasattr(part, "load_state_dict"):
@@ -134,13 +161,20 @@ def _put_back_part(state: State, name: str, values: Values, reader: Reader) -> N
         raise CheckpointLoadError(f"{reader.path}: {name!r} does not fit: {why}") from error
 
 
-def _filled(data: bytes, reader: Reader, live: MutableMapping[str, torch.Tensor]) -> Any:  # noqa: ANN401 - anything
+def _filled(
+    data: bytes,
+    reader: Reader,
+    live: MutableMapping[str, torch.Tensor] | None = None,
+    rooms: Callable[[str], torch.Tensor] | None = None,
+) -> Any:  # noqa: ANN401 - anything
     targets: dict[str, torch.Tensor] = {}
+    live = live or {}
+    new_room = rooms or reader.room
 
     def target(name: str) -> torch.Tensor:
         room = live.pop(name, None)
         if room is None:
-            room = reader.room(name)
+            room = new_room(name)
         if tuple(room.shape) != reader.tensor(name).sizes:
             raise CheckpointLoadError(
                 f"{reader.path}: {name} has the shape {list(reader.tensor(name).sizes)}, "

@@ -13,23 +13,35 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from slurm_resilience.checkpoint_files import keep
-from slurm_resilience.checkpoint_files.listing import directory_name, found
+from slurm_resilience.checkpoint_files.listing import directory_name, found, look
 from slurm_resilience.checkpoint_files.manifest import Manifest
 from slurm_resilience.checkpoint_files.owner import Claim
+from slurm_resilience.checkpoint_files.quarantine import damage, set_aside
 from slurm_resilience.errors import (
     CheckpointError,
     CheckpointInUseError,
     CheckpointSaveError,
     ResilienceError,
 )
+from slurm_resilience.training.environment import Environment
 from slurm_resilience.training.index import Piece
 from slurm_resilience.training.peers import Failure, Peers
 from slurm_resilience.training.planning import Planning
 from slurm_resilience.training.restoring import Choice
+from slurm_resilience.training.sound import Loss, poison_in, poison_of
 from slurm_resilience.training.staging import Staging
 from slurm_resilience.training.state import State, Values, captured
-from slurm_resilience.training.writer import Part, open_unfinished, placed, seal, write_part
+from slurm_resilience.training.writer import (
+    Part,
+    open_unfinished,
+    placed,
+    read_back,
+    seal,
+    write_part,
+)
 
 log = logging.getLogger(__name__)
 
@@ -46,17 +58,30 @@ class Frozen(NamedTuple):
     """The tensors; or why there was no room for them."""
     pieces: list[tuple[str, Piece]]
     values: Values
+    guarded: frozenset[str]
+    poison: str
+    """What is wrong with the loss; empty: nothing."""
 
 
 class Saver:
     """Writes checkpoints into a claimed directory, one after the other."""
 
     def __init__(
-        self, directory: Path, peers: Peers, claim: Claim | None, choice: Choice, *, keep: int
+        self,
+        directory: Path,
+        peers: Peers,
+        claim: Claim | None,
+        choice: Choice,
+        *,
+        keep: int,
+        environment: Environment | None,
     ) -> None:
+        """*environment*: what is to be remembered with each checkpoint; on rank 0 only."""
         newest = choice.newest
         self.saved_step = newest.manifest.step if newest and newest.manifest else -1
         """Step of the newest checkpoint known to be whole; -1: none."""
+        self.longest_s = newest.manifest.took_s if newest and newest.manifest else 0.0
+        """What the slowest save took, the one restored among them; 0: none was measured."""
         self.problem: CheckpointError | None = None
         """Why the last save failed, where it did."""
         self._reason = ""
@@ -64,26 +89,25 @@ class Saver:
         self._peers = peers
         self._claim = claim
         self._keep = keep
+        self._environment = environment
         self._unsound = set(choice.unsound)
         self._planning = Planning(peers)
         self._staging = Staging()
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="slurm-resilience-writer")
         self._pending: tuple[int, Future[Manifest]] | None = None
 
-    def begin(self, step: int, state: State) -> None:
+    @property
+    def busy_with(self) -> int | None:
+        """The step whose save is not done; None: nothing is being saved."""
+        return self._pending[0] if self._pending and not self._pending[1].done() else None
+
+    def begin(self, step: int, state: State, loss: Loss) -> None:
         """
         Freeze *state* and start writing it; waits for the save before, which needs its memory.
 
         Every rank has to come here. Raises `CheckpointError` where it cannot even begin.
         """
-        if self._pending and not self._pending[1].done():
-            log.log(
-                self._peers.log_level(logging.WARNING),
-                "the save of step %d is not done at step %d: waiting",
-                self._pending[0],
-                step,
-            )
-        self.wait()
+        self._wait_for_last(step)
         since = time.monotonic()
         taken = self._peers.tried(lambda: captured(state, rank=self._peers.rank))
         pieces = self._planning.pieces(taken if isinstance(taken, Failure) else taken.tensors)
@@ -91,7 +115,10 @@ class Saver:
             raise taken.kind(taken.text)
         block = self._peers.tried(lambda: self._staging.fill([tensor for _, tensor in pieces]))
         written = placed([item for item, _ in pieces], self._staging.places, self._peers.rank)
-        frozen = Frozen(step, since, block, written, taken.values)
+        values = msgspec.structs.replace(taken.values, environment=self._environment)
+        frozen = Frozen(
+            step, since, block, written, values, taken.guarded, poison_of(loss)
+        )
         self._pending = (step, self._writer.submit(self._write, frozen))
         log.info("step %d: training stood for %.3f s", step, time.monotonic() - since)
 
@@ -109,7 +136,7 @@ class Saver:
         self._pending = None
         if error is None:
             self.saved_step, self.problem, self._reason = step, None, ""
-            log.info("saved step %d in %.2f s", step, future.result().took_s)
+            self._tell(future.result())
         else:
             self.failed(step, error, final=final)
 
@@ -132,6 +159,29 @@ class Saver:
         if self._claim and self._pending is None:
             self._claim.release()
 
+    def _wait_for_last(self, step: int) -> None:
+        if self.busy_with is None:
+            self.wait()
+            return
+        since = time.monotonic()
+        level = self._peers.log_level(logging.WARNING)
+        log.log(
+            level, "the save of step %d is not done at step %d: waiting", self.busy_with, step
+        )
+        self.wait()
+        log.log(level, "waited %.2f s for it", time.monotonic() - since)
+
+    def _tell(self, manifest: Manifest) -> None:
+        self.longest_s = max(self.longest_s, manifest.took_s)
+        log.info("saved step %d in %.2f s", manifest.step, manifest.took_s)
+        if manifest.poison:
+            log.log(
+                self._peers.log_level(logging.ERROR),
+                "step %d is saved, but %s; the last checkpoint without is kept, "
+                'restore(prefer="sound") goes back to it',
+                manifest.step, manifest.poison,
+            )  # fmt: skip
+
     def _not_saved(self, step: int, error: BaseException) -> CheckpointError:
         in_use = isinstance(error, CheckpointInUseError)
         kind = CheckpointInUseError if in_use else CheckpointSaveError
@@ -150,18 +200,27 @@ class Saver:
         unfinished = peers.first(lambda: self._open(frozen.step))
         try:
             manifest = peers.together(
-                lambda: _write_part(unfinished, rank, frozen),
+                lambda: self._write_part(unfinished, rank, frozen),
                 lambda parts: self._seal(unfinished, frozen, parts),
             )
-        except CheckpointError:
+            peers.each(lambda: read_back(path, manifest, rank))
+        except CheckpointError as error:
             if rank == 0:
                 self._unsound.add(path)
-                shutil.rmtree(unfinished, ignore_errors=True)
+                self._clear(unfinished, path, str(error))
             raise
         if rank == 0:
             self._unsound.discard(path)
             self._prune()
         return manifest
+
+    def _write_part(self, unfinished: Path, rank: int, frozen: Frozen) -> Part:
+        if isinstance(frozen.block, Failure):
+            raise CheckpointError(f"no host memory to copy to: {frozen.block.text}")
+        part = write_part(unfinished, rank, frozen.block, frozen.values, frozen.pieces)
+        names = [name for name, _ in frozen.pieces]
+        copies = zip(names, self._staging.views, strict=True)
+        return part._replace(poison=frozen.poison or poison_in(copies, frozen.guarded))
 
     def _open(self, step: int) -> Path:
         if self._claim and self._claim.renew():
@@ -182,8 +241,19 @@ class Saver:
             took_s=round(time.monotonic() - frozen.since, 3),
             job=self._claim.me.job if self._claim else "",
             files={},
+            poison=next((part.poison for part in parts if part.poison), ""),
         )
         return seal(unfinished, manifest, self._planning.metadata, parts)
+
+    def _clear(self, unfinished: Path, path: Path, why: str) -> None:
+        """Take what a failed save left out of the way of those that are whole."""
+        shutil.rmtree(unfinished, ignore_errors=True)
+        entry = look(path)
+        try:
+            if entry.manifest and damage(entry):
+                set_aside(path, why)
+        except OSError as error:
+            log.warning("%s: cannot be put aside: %s", path, error)
 
     def _prune(self) -> None:
         try:
@@ -193,8 +263,3 @@ class Saver:
         except (OSError, CheckpointError) as error:
             log.warning("an old checkpoint cannot be removed: %s", error)
 
-
-def _write_part(unfinished: Path, rank: int, frozen: Frozen) -> Part:
-    if isinstance(frozen.block, Failure):
-        raise CheckpointError(f"no host memory to copy to: {frozen.block.text}")
-    return write_part(unfinished, rank, frozen.block, frozen.values, frozen.pieces)

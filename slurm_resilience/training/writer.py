@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -12,10 +11,12 @@ from torch.distributed.checkpoint.metadata import Metadata
 from torch.distributed.checkpoint.planner import WriteItem
 
 from slurm_resilience.checkpoint_files import manifest as manifests
-from slurm_resilience.checkpoint_files.digest import BLOCK_BYTES, digest
-from slurm_resilience.checkpoint_files.keep import SAVING, set_aside
-from slurm_resilience.checkpoint_files.listing import Found, directory_name, problems
+from slurm_resilience.checkpoint_files.blocks import write
+from slurm_resilience.checkpoint_files.digest import digest
+from slurm_resilience.checkpoint_files.keep import SAVING
+from slurm_resilience.checkpoint_files.listing import directory_name
 from slurm_resilience.checkpoint_files.manifest import File, Manifest
+from slurm_resilience.checkpoint_files.quarantine import set_aside
 from slurm_resilience.errors import CheckpointError
 from slurm_resilience.files import sync_directory
 from slurm_resilience.training.index import Piece, indexed
@@ -27,6 +28,8 @@ class Part(NamedTuple):
 
     files: dict[str, File]
     pieces: list[tuple[str, Piece]]
+    poison: str = ""
+    """Which NaN or infinity is among them; empty: none was seen."""
 
 
 def open_unfinished(directory: Path, step: int, token: str) -> Path:
@@ -60,12 +63,12 @@ def write_part(
     values: Values,
     pieces: list[tuple[str, Piece]],
 ) -> Part:
-    """Write what is this rank's, make it last, and read it back."""
+    """Write what is this rank's, and make it last."""
     content = {
         manifests.tensors_name(rank): block,
         manifests.values_name(rank): memoryview(msgspec.msgpack.encode(values)),
     }
-    files = {name: _write(unfinished / name, data) for name, data in content.items()}
+    files = {name: write(unfinished / name, data) for name, data in content.items()}
     sync_directory(unfinished)
     return Part(files, pieces)
 
@@ -76,39 +79,42 @@ def seal(
     """
     Complete the checkpoint: index, manifest, fsync, its own name. Returns the full manifest.
 
-    *manifest* lacks the files. An unsound checkpoint that has the name is put aside, never
-    overwritten. When this returns, the checkpoint is on disk and its files have been read back.
+    *manifest* lacks the files. A checkpoint that has the name is put aside, never overwritten.
+    When this returns, the checkpoint is on disk; nothing may be deleted for it before `read_back`.
     """
     index = indexed(metadata, [piece for part in parts for piece in part.pieces])
     files = {name: file for part in parts for name, file in part.files.items()}
     text = msgspec.json.encode(index)
-    files[manifests.INDEX] = _write(unfinished / manifests.INDEX, memoryview(text))
+    files[manifests.INDEX] = write(unfinished / manifests.INDEX, memoryview(text))
     whole = msgspec.structs.replace(manifest, files=files)
-    _write(unfinished / manifests.NAME, memoryview(manifests.encoded(whole)))
+    write(unfinished / manifests.NAME, memoryview(manifests.encoded(whole)))
     sync_directory(unfinished)
     path = unfinished.parent / directory_name(manifest.step)
-    if path.exists():
-        set_aside(path)
-    unfinished.rename(path)
+    if os.path.lexists(path):
+        set_aside(path, "its step was saved again")
+    try:
+        unfinished.rename(path)
+    except FileNotFoundError:
+        # A network file system may have done it, and heard the question twice.
+        if manifests.read(path) != whole:
+            raise
     sync_directory(path.parent)
-    entry = Found(path, manifests.read(path))
-    if lost := next(problems(entry, shares=0), ""):
-        raise CheckpointError(f"{path}: {lost}, just after it was written")
     return whole
 
 
-def _write(path: Path, data: memoryview) -> File:
-    """Write, fsync, read back from the disk; `CheckpointError` where something else comes back."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-    crc = 0
-    with os.fdopen(descriptor, "wb", buffering=0) as file:
-        for at in range(0, len(data), BLOCK_BYTES):
-            block = data[at : at + BLOCK_BYTES]
-            crc = zlib.crc32(block, crc)
-            while block:
-                block = block[file.write(block) :]
-        os.fsync(descriptor)
-    written = File(size_bytes=len(data), crc32=crc)
-    if digest(path, from_disk=True) != written:
-        raise CheckpointError(f"{path}: what was written does not read back")
-    return written
+def read_back(path: Path, manifest: Manifest, rank: int) -> None:
+    """
+    Compare what *rank* wrote of the checkpoint with what the disk gives back.
+
+    Raises `CheckpointError` where it is something else.
+    """
+    names = [manifests.tensors_name(rank), manifests.values_name(rank)]
+    if rank == 0:
+        names.append(manifests.INDEX)
+        if manifests.read(path) != manifest:
+            raise CheckpointError(
+                f"{path / manifests.NAME}: what was written does not read back"
+            )
+    for name in names:
+        if digest(path / name, from_disk=True) != manifest.files[name]:
+            raise CheckpointError(f"{path / name}: what was written does not read back")

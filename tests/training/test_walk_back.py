@@ -13,6 +13,7 @@ import pytest
 from slurm_resilience.checkpoint_files import manifest as manifests
 from slurm_resilience.checkpoint_files.digest import digest
 from slurm_resilience.checkpoint_files.listing import directory_name
+from slurm_resilience.checkpoint_files.quarantine import put_aside
 from slurm_resilience.errors import CheckpointError, CheckpointLoadError
 from slurm_resilience.training import Checkpoints, Run, load
 from tests.training.jobs import Level
@@ -100,7 +101,7 @@ HARMS: dict[str, Harm] = {
 def test_restore_walks_back_over_a_damaged_checkpoint(
     directory: Path, harm: Harm, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The one before is used, the damaged one stays where it is, and the log names it."""
+    """The one before is used, the damaged one is put aside, and the log names it."""
     newest = directory / directory_name(5)
     harm(newest)
 
@@ -108,7 +109,8 @@ def test_restore_walks_back_over_a_damaged_checkpoint(
 
     assert (start, level) == (4, 3)
     assert f"skipped {newest}: " in caplog.text
-    assert newest.is_dir()
+    assert [path.name for path, _ in put_aside(directory)] == [f"{newest.name}-1"]
+    assert not newest.exists()
 
 
 def test_order_goes_by_the_step_in_the_manifest(directory: Path) -> None:
@@ -139,9 +141,8 @@ def test_a_step_done_again_puts_the_damaged_checkpoint_aside(directory: Path) ->
         run.step(step)
     run.finish()
 
-    assert sorted(path.name for path in directory.glob("*step-*")) == [
-        "step-000000005", "unsound-step-000000005-1",
-    ]  # fmt: skip
+    assert sorted(path.name for path in directory.glob("*step-*")) == ["step-000000005"]
+    assert len(put_aside(directory)) == 1
     assert restored(directory) == (6, 5)
 
 

@@ -1,0 +1,165 @@
+"""
+Large files, block by block in several threads, past the page cache where the file system allows it.
+
+Past the cache (O_DIRECT): the bytes of a checkpoint are read again only after a fault, if ever, and
+would push out of memory what the training reads. It also is the faster way for one file. A file
+system that has no such thing, or memory that does not lie as it must, is written the usual way.
+"""
+
+import errno
+import mmap
+import os
+import threading
+import zlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import reduce
+from pathlib import Path
+from typing import TypeVar
+
+from slurm_resilience.checkpoint_files.crc import joined
+from slurm_resilience.checkpoint_files.manifest import File
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+BLOCK_BYTES = 8 << 20
+THREADS = 4
+"""Enough to keep a disk busy; each has one block under way."""
+ALIGNMENT = mmap.PAGESIZE
+NO_DIRECT = {errno.EINVAL, errno.EOPNOTSUPP}
+
+
+def in_threads(do: Callable[[T], R], tasks: Sequence[T]) -> list[R]:
+    """
+    What *do* returns for each task, in their order; a few at a time.
+
+    After the first error no new task begins, and it is raised when those under way have ended.
+    """
+    if len(tasks) <= 1:
+        return [do(task) for task in tasks]
+    with ThreadPoolExecutor(min(THREADS, len(tasks)), "slurm-resilience-blocks") as threads:
+        waiting = [threads.submit(do, task) for task in tasks]
+        try:
+            return [future.result() for future in waiting]
+        except BaseException:
+            threads.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+class Writing:
+    """A new file that is written block by block; not on disk before `fsync`."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises `FileExistsError` where there is one."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._plain = os.open(path, flags, 0o644)
+        self._direct: int | None = None
+        with suppress(OSError):
+            self._direct = os.open(path, os.O_WRONLY | os.O_DIRECT | os.O_CLOEXEC)
+
+    def write(self, data: memoryview) -> File:
+        """Write *data* and make it last; its size and digest."""
+        if len(data) > BLOCK_BYTES:
+            os.ftruncate(self._plain, len(data))  # or the threads wait for each other to append
+        starts = range(0, len(data), BLOCK_BYTES)
+
+        def one(start: int) -> tuple[int, int]:
+            block = data[start : start + BLOCK_BYTES]
+            self._put(block, start)
+            return zlib.crc32(block), len(block)
+
+        crc = _whole(in_threads(one, starts))
+        os.fsync(self._plain)
+        return File(size_bytes=len(data), crc32=crc)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._plain)
+        if self._direct is not None:
+            os.close(self._direct)
+
+    def _put(self, block: memoryview, at: int) -> None:
+        while block:
+            pages = len(block) // ALIGNMENT * ALIGNMENT
+            direct = self._direct
+            if direct is not None and pages and at % ALIGNMENT == 0:
+                try:
+                    count = os.pwrite(direct, block[:pages], at)
+                except OSError as error:
+                    if error.errno not in NO_DIRECT:
+                        raise
+                    count = os.pwrite(self._plain, block, at)
+            else:
+                count = os.pwrite(self._plain, block, at)
+            block, at = block[count:], at + count
+
+
+def write(path: Path, data: memoryview) -> File:
+    """Write a new file and make it last; its size and digest."""
+    file = Writing(path)
+    try:
+        return file.write(data)
+    finally:
+        file.close()
+
+
+def crc_of(descriptor: int, size_bytes: int, *, past_cache: bool) -> int:
+    """
+    The CRC-32 of an open plain file of *size_bytes*.
+
+    *past_cache*: from where it lies, not from memory. Raises `EOFError` where it ends earlier.
+    """
+    if past_cache:
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    direct = _reopened(descriptor) if past_cache and size_bytes > BLOCK_BYTES else None
+    room = threading.local()
+
+    def one(start: int) -> tuple[int, int]:
+        block: mmap.mmap | None = getattr(room, "block", None)
+        if block is None:
+            block = room.block = mmap.mmap(-1, BLOCK_BYTES)
+        wanted = memoryview(block)[: min(BLOCK_BYTES, size_bytes - start)]
+        _fill(descriptor, direct, wanted, start)
+        return zlib.crc32(wanted), len(wanted)
+
+    try:
+        return _whole(in_threads(one, range(0, size_bytes, BLOCK_BYTES)))
+    finally:
+        if direct is not None:
+            os.close(direct)
+
+
+def read_into(descriptor: int, room: memoryview, at: int) -> None:
+    """Fill *room* with the bytes from *at* on; `EOFError` where the file ends earlier."""
+    _fill(descriptor, None, room, at)
+
+
+def _fill(descriptor: int, direct: int | None, room: memoryview, at: int) -> None:
+    while room:
+        count = 0
+        if direct is not None and len(room) % ALIGNMENT == 0:
+            try:
+                count = os.preadv(direct, [room], at)
+            except OSError as error:
+                if error.errno not in NO_DIRECT:
+                    raise
+                direct = None
+                continue
+        else:
+            count = os.preadv(descriptor, [room], at)
+        if not count:
+            raise EOFError("ends too early")
+        room, at = room[count:], at + count
+
+
+def _reopened(descriptor: int) -> int | None:
+    """The same file past the cache; through /proc, so that it is the same one whatever its name."""
+    with suppress(OSError):
+        return os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
+    return None
+
+
+def _whole(parts: Sequence[tuple[int, int]]) -> int:
+    return reduce(lambda crc, part: joined(crc, *part), parts, 0)

@@ -1,0 +1,113 @@
+"""
+Where checkpoints go that do not verify: moved, with the reason, never deleted unseen.
+
+    <directory>/quarantine/
+        step-000000499-1/         the checkpoint as it was found
+        step-000000499-1.json     why, since when
+
+Each takes the room of a sound one, so only the newest few stay; and one of them goes only when it
+has been read once more and still does not verify.
+"""
+
+import logging
+import time
+from pathlib import Path
+
+import msgspec
+
+from slurm_resilience.checkpoint_files.keep import QUARANTINE, remove
+from slurm_resilience.checkpoint_files.listing import Found, Unread, look, problems
+from slurm_resilience.errors import UntrustedFileError
+from slurm_resilience.files import read_bounded, replace, sync_directory
+
+log = logging.getLogger(__name__)
+
+MOST = 3
+"""Checkpoints in it."""
+MOST_NAMES = 10_000
+MOST_BYTES = 1 << 16
+MOST_WHY = 2000
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """Why a checkpoint was put aside."""
+
+    why: str
+    since: float
+    """Unix seconds."""
+
+
+def damage(entry: Found) -> str:
+    """
+    What is wrong with the checkpoint itself, after reading all of it; empty also where it could not
+    be read: an ill disk or a slow file system says nothing about what lies there.
+    """
+    for problem in problems(entry):
+        return "" if isinstance(problem, Unread) else problem
+    return ""
+
+
+def set_aside(checkpoint: Path, why: str) -> Path:
+    """
+    Move a checkpoint into quarantine; where it lies now.
+
+    To be called by the directory's owner alone. Cut off at any point, the checkpoint lies here or
+    there, whole as it was.
+    """
+    quarantine = checkpoint.parent / QUARANTINE
+    quarantine.mkdir(exist_ok=True)
+    aside = _free(quarantine, checkpoint.name)
+    reason = Reason(why[:MOST_WHY], time.time())
+    replace(_reason_path(aside), msgspec.json.encode(reason) + b"\n")
+    checkpoint.rename(aside)
+    sync_directory(quarantine)
+    sync_directory(checkpoint.parent)
+    _thin_out(quarantine, newest=aside)
+    return aside
+
+
+def put_aside(directory: Path) -> list[tuple[Path, Reason]]:
+    """What lies in quarantine in *directory* and why, the latest first."""
+    quarantine = directory / QUARANTINE
+    if not quarantine.is_dir():
+        return []
+    there = [
+        (path, reason_of(path))
+        for path in sorted(quarantine.iterdir())
+        if path.is_dir() and not path.name.startswith(".")
+    ]
+    return sorted(there, key=lambda aside: aside[1].since, reverse=True)
+
+
+def reason_of(aside: Path) -> Reason:
+    """Why it was put there; a reason that says so where that is not known."""
+    try:
+        data = read_bounded(_reason_path(aside), most_bytes=MOST_BYTES)
+        return msgspec.json.decode(data, type=Reason)
+    except (OSError, UntrustedFileError, msgspec.DecodeError, UnicodeDecodeError):
+        return Reason("the reason was not recorded", 0.0)
+
+
+def _thin_out(quarantine: Path, *, newest: Path) -> None:
+    """Delete all but the latest few, but for what turns out to be sound or cannot be read."""
+    for path, _ in put_aside(quarantine.parent)[MOST:]:
+        try:
+            if path != newest and damage(look(path)):
+                remove(path)
+                _reason_path(path).unlink(missing_ok=True)
+        except OSError as error:  # noqa: PERF203 - each by itself
+            log.warning("%s stays in quarantine: %s", path, error)
+
+
+def _free(quarantine: Path, name: str) -> Path:
+    for number in range(1, MOST_NAMES):
+        aside = quarantine / f"{name}-{number}"
+        if not aside.exists() and not _reason_path(aside).exists():
+            return aside
+    raise FileExistsError(
+        17, "too many checkpoints of this step in quarantine", str(quarantine)
+    )
+
+
+def _reason_path(aside: Path) -> Path:
+    return aside.with_name(f"{aside.name}.json")
