@@ -1,9 +1,11 @@
 """
-What the prolog costs each job: `python -m benchmarks.prolog [--short]`, as root.
+What the prolog costs each job: `python -m benchmarks.prolog [--short] [--gpucm FILE]`, as root.
 
 The installed shim, as slurmd runs it, on a node with eight healthy GPUs (the stand-in library
-under NVIDIA's own binding), beside a bare start of the same Python. Runs alternate, so that a
-busy machine weighs on both alike; a figure is a ratio of medians. One JSON line a figure.
+under NVIDIA's own binding) and as many links, every check of the prolog on, beside a bare start of
+the same Python. Runs alternate, so that a busy machine weighs on both alike; a figure is a ratio of
+medians. With gpucm's `health_checks` installed, its GPU and InfiniBand checks on the same node too.
+One JSON line a figure.
 """
 
 import argparse
@@ -18,48 +20,60 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from benchmarks.hook_node import GPUS, PYTHON, HookNode
 from slurm_resilience.places import STATE
-from testbed import nvml
-from testbed.namespaces import NEW_MOUNTS, PRIVATE, RECURSIVE, mount, unshare
 
-GPUS = 8
 SHIM = Path(sys.prefix) / "share" / "slurm-resilience" / "prolog" / "slurm-resilience-prolog"
-PYTHON = [f"{sys.prefix}/bin/python", "-c", "pass"]
 AGAINST = "python -c pass"
+TAIL_RUNS = 200
+GPUCM_CHECKS = (
+    ["check-nvidia-smi", "--gpu_num", str(GPUS), "-c", "gpu_num", "-c", "row_remap_pending",
+     "-c", "row_remap_failed", "-c", "ecc_uncorrected_volatile_total"],
+    ["check-ib", "check-ibstat"],
+)  # fmt: skip
+"""gpucm's commands nearest to what this prolog looks at: a process each."""
 
 
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--short", action="store_true", help="fewer runs")
-    runs = 15 if parser.parse_args().short else 60
-    if os.geteuid() != 0:
-        sys.exit(
-            "benchmarks.prolog: a prolog runs as root, with its own files; run this as root"
-        )
-    if not SHIM.exists():
-        sys.exit(f"benchmarks.prolog: {SHIM} not found; pip install this project first")
-    _keep_to_ourselves()
+    parser.add_argument(
+        "--gpucm",
+        type=Path,
+        metavar="FILE",
+        default=shutil.which("health_checks"),
+        help="gpucm's health_checks (default: from PATH)",
+    )
+    asked = parser.parse_args()
+    runs, tail = (15, 50) if asked.short else (60, TAIL_RUNS)
     with tempfile.TemporaryDirectory() as folder:
-        state = Path(folder) / "state"
-        nvml.write(state, nvml.h100s(GPUS))
-        library = nvml.build(Path(folder))
-        hook = {
-            "LD_LIBRARY_PATH": str(library.parent),
-            "STANDIN_NVML": str(state),
-            "SLURM_JOB_ID": "1",
-            "SLURM_JOB_GPUS": ",".join(map(str, range(GPUS))),
-        }
-        shim = [str(SHIM)]
+        node = HookNode(Path(folder), SHIM)
+        shim, hook = [str(SHIM)], node.environment
         _wall_s(shim, hook)
         prolog_s, python_s = _medians(runs, lambda: _wall_s(shim, hook))
         new_s, python_then_s = _medians(runs // 3, lambda: _wall_s(shim, hook, forget=True))
+        walls = statistics.quantiles([_wall_s(shim, hook) for _ in range(tail)], n=100)
+        pythons = statistics.quantiles([_wall_s(PYTHON, {}) for _ in range(tail)], n=100)
         prolog_mb, python_mb = _peak_mb(shim, hook), _peak_mb(PYTHON, {})
+        if asked.gpucm:
+            theirs_s, beside_s = _medians(runs // 3, lambda: _gpucm_s(asked.gpucm, node))
     _print("wall_vs_python", prolog_s / python_s, "ratio", prolog_s / python_s)
     _print("wall_ms", prolog_s * 1000, "ms", prolog_s / python_s)
+    _print("p99_vs_p50", walls[98] / walls[49], "ratio", pythons[98] / pythons[49])
     ratio = new_s / python_then_s
     _print("unremembered_wall_vs_python", ratio, "ratio", ratio)
     _print("peak_rss_mb", prolog_mb, "MB", prolog_mb / python_mb)
+    if asked.gpucm:
+        _print("gpucm.wall_vs_python", theirs_s / beside_s, "ratio", theirs_s / beside_s)
+
+
+def _gpucm_s(health_checks: Path, node: HookNode) -> float:
+    where = ["--log-folder", str(node.folder), "cluster", "prolog"]
+    return sum(
+        _wall_s([str(health_checks), "--config", os.devnull, *check, *where], node.environment)
+        for check in GPUCM_CHECKS
+    )
 
 
 def _medians(runs: int, prolog: Callable[[], float]) -> tuple[float, float]:
@@ -71,15 +85,6 @@ def _medians(runs: int, prolog: Callable[[], float]) -> tuple[float, float]:
     )
 
 
-def _keep_to_ourselves() -> None:
-    """Hide what this machine's own hooks keep, and its configuration, from these runs."""
-    unshare(NEW_MOUNTS)
-    mount("none", Path("/"), flags=PRIVATE | RECURSIVE)
-    for path in (Path("/var/lib"), Path("/etc/slurm-resilience")):
-        if path.exists():
-            mount("tmpfs", path, "tmpfs")
-
-
 def _wall_s(
     command: Sequence[str], environment: Mapping[str, str], *, forget: bool = False
 ) -> float:
@@ -87,7 +92,13 @@ def _wall_s(
     if forget:
         shutil.rmtree(STATE, ignore_errors=True)
     began = time.perf_counter()
-    subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, check=True)
+    subprocess.run(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
     return time.perf_counter() - began
 
 
