@@ -26,6 +26,7 @@ from slurm_resilience.errors import (
     CheckpointSaveError,
     ResilienceError,
 )
+from slurm_resilience.training.checkpoints import Checkpoints
 from slurm_resilience.training.environment import Environment
 from slurm_resilience.training.index import Piece
 from slurm_resilience.training.peers import Failure, Peers
@@ -68,12 +69,10 @@ class Saver:
 
     def __init__(
         self,
-        directory: Path,
+        checkpoints: Checkpoints,
         peers: Peers,
         claim: Claim | None,
         choice: Choice,
-        *,
-        keep: int,
         environment: Environment | None,
     ) -> None:
         """*environment*: what is to be remembered with each checkpoint; on rank 0 only."""
@@ -85,10 +84,10 @@ class Saver:
         self.problem: CheckpointError | None = None
         """Why the last save failed, where it did."""
         self._reason = ""
-        self._directory = directory
+        self._directory = checkpoints.path
         self._peers = peers
         self._claim = claim
-        self._keep = keep
+        self._keep = checkpoints.keep
         self._environment = environment
         self._unsound = set(choice.unsound)
         self._planning = Planning(peers)
@@ -116,9 +115,7 @@ class Saver:
         block = self._peers.tried(lambda: self._staging.fill([tensor for _, tensor in pieces]))
         written = placed([item for item, _ in pieces], self._staging.places, self._peers.rank)
         values = msgspec.structs.replace(taken.values, environment=self._environment)
-        frozen = Frozen(
-            step, since, block, written, values, taken.guarded, poison_of(loss)
-        )
+        frozen = Frozen(step, since, block, written, values, taken.guarded, poison_of(loss))
         self._pending = (step, self._writer.submit(self._write, frozen))
         log.info("step %d: training stood for %.3f s", step, time.monotonic() - since)
 
@@ -207,7 +204,7 @@ class Saver:
         except CheckpointError as error:
             if rank == 0:
                 self._unsound.add(path)
-                self._clear(unfinished, path, str(error))
+                self._clear(unfinished, path, error)
             raise
         if rank == 0:
             self._unsound.discard(path)
@@ -245,15 +242,17 @@ class Saver:
         )
         return seal(unfinished, manifest, self._planning.metadata, parts)
 
-    def _clear(self, unfinished: Path, path: Path, why: str) -> None:
+    def _clear(self, unfinished: Path, path: Path, error: CheckpointError) -> None:
         """Take what a failed save left out of the way of those that are whole."""
         shutil.rmtree(unfinished, ignore_errors=True)
+        if isinstance(error.__cause__, OSError):
+            return  # gone, or not readable: no word on what lies there
         entry = look(path)
         try:
             if entry.manifest and damage(entry):
-                set_aside(path, why)
-        except OSError as error:
-            log.warning("%s: cannot be put aside: %s", path, error)
+                set_aside(path, str(error))
+        except OSError as trouble:
+            log.warning("%s: cannot be put aside: %s", path, trouble)
 
     def _prune(self) -> None:
         try:
@@ -262,4 +261,3 @@ class Saver:
                 keep.remove(path)
         except (OSError, CheckpointError) as error:
             log.warning("an old checkpoint cannot be removed: %s", error)
-
