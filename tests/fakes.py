@@ -72,6 +72,9 @@ class FakeSlurm:
     def nodes(self, names: Sequence[str] = ()) -> tuple[Node, ...]:
         return tuple(node for node in self._nodes.values() if not names or node.name in names)
 
+    def configuration(self) -> dict[str, str]:
+        return {"SLURM_VERSION": "22.05.8"}
+
     def drain(self, node: str, *, reason: str) -> None:
         self._nodes[node] = replace(
             self._nodes[node], flags=self._nodes[node].flags | {"DRAIN"}, reason=reason

@@ -4,12 +4,13 @@ import logging
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import sh
 
 from slurm_resilience.errors import SlurmError, SlurmSilentError, UsageError
+from slurm_resilience.slurm.configuration import read_configuration
 from slurm_resilience.slurm.reading import read_jobs, read_nodes
 from slurm_resilience.slurm.values import Job, Node
 
@@ -91,6 +92,11 @@ class Commands:
         )
         nodes = read_nodes(self._run(*asked))
         return tuple(node for node in nodes if not wanted or node.name in wanted)
+
+    def configuration(self) -> Mapping[str, str]:
+        """See `Slurm.configuration`."""
+        text = self._run("scontrol", "show", "config")
+        return read_configuration(text.decode("utf-8", "replace"))
 
     def drain(self, node: str, *, reason: str) -> None:
         """See `Slurm.drain`."""

@@ -1,6 +1,6 @@
 """What this project asks of Slurm. Two adapters answer: `commands` (the default) and `library`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from slurm_resilience.slurm.values import Job, Node
@@ -24,6 +24,10 @@ class Slurm(Protocol):
 
     def nodes(self, names: Sequence[str] = ()) -> tuple[Node, ...]:
         """The named nodes, or all."""
+        ...
+
+    def configuration(self) -> Mapping[str, str]:
+        """slurm.conf as slurmctld has it, by key; what is not set is left out."""
         ...
 
     def drain(self, node: str, *, reason: str) -> None:

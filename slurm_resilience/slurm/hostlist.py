@@ -3,6 +3,9 @@
 import re
 from collections.abc import Iterator
 
+MOST_NODES = 65536
+"""In one range, as in Slurm itself: more is a slip of the keyboard."""
+
 _PART = re.compile(r"(?:[^,\[\]]|\[[^\[\]]*\])+")
 _RANGES = re.compile(r"\[([^\[\]]*)\]")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
@@ -31,6 +34,8 @@ def _names(part: str) -> Iterator[str]:
         if not limits:
             raise ValueError(f"not a host list: {part!r}")
         first, last = limits[1], limits[2] or limits[1]
+        if int(last) - int(first) >= MOST_NODES:
+            raise ValueError(f"more than {MOST_NODES} nodes: {part!r}")
         for number in range(int(first), int(last) + 1):
             for rest in _names(after):
                 yield f"{before}{number:0{len(first)}d}{rest}"

@@ -133,12 +133,11 @@ def _comment(job: Any) -> str:  # noqa: ANN401 - pyslurm has no types
 
 
 def _node(node: Any) -> RawNode:  # noqa: ANN401 - pyslurm has no types
-    base, *flags = node.state.split("+")
     return RawNode(
         name=node.name,
-        state=base.rstrip("*"),
-        state_flags=[*flags, *(["NOT_RESPONDING"] if base.endswith("*") else [])],
+        state=node.state,
         reason=node.reason,
+        reason_changed_at=node.reason_time,
         boot_time=node.boot_time,
         partitions=node.partitions or [],
     )

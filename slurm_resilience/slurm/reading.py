@@ -14,6 +14,7 @@ import msgspec
 
 from slurm_resilience.errors import SlurmError, SlurmSilentError
 from slurm_resilience.slurm.hostlist import expand
+from slurm_resilience.slurm.states import node_state
 from slurm_resilience.slurm.values import Job, Node
 
 _BASES = frozenset({
@@ -102,6 +103,7 @@ class RawNode(msgspec.Struct):
     state: str | list[str]
     state_flags: list[str] = []
     reason: str | None = None
+    reason_changed_at: _Number = None
     boot_time: _Number = None
     partitions: list[str] = []
 
@@ -220,14 +222,14 @@ def _id(raw: RawJob) -> str:
 def node_of(raw: RawNode) -> Node:
     """A node."""
     words = [raw.state] if isinstance(raw.state, str) else raw.state
-    base, *beside = [word.upper() for word in words] or ["UNKNOWN"]
-    flags = frozenset([*beside, *(flag.upper() for flag in raw.state_flags)])
+    base, flags = node_state([*words, *raw.state_flags])
     works = base in _WORKS and not flags & _SPOKEN_FOR
     return Node(
         name=raw.name,
         state=base,
         flags=flags,
         reason="" if works else raw.reason or "",
+        reason_at=None if works else _number(raw.reason_changed_at) or None,
         boot_time=_number(raw.boot_time) or None,
         partitions=tuple(raw.partitions),
     )

@@ -60,6 +60,8 @@ class Node(msgspec.Struct, frozen=True):
     reason: str = ""
     """Why the node is set apart, without Slurm's ` [user@time]` stamp; empty where it is not, as
     Slurm 24.11 leaves an old one standing when the node is given back."""
+    reason_at: float | None = None
+    """Unix seconds, on slurmctld's clock, at which the reason was set."""
     boot_time: float | None = None
     partitions: tuple[str, ...] = ()
 

@@ -116,3 +116,22 @@ def test_silence_is_told_from_an_empty_queue(cluster: Cluster, tmp_path: Path) -
     cluster.controller.thaw()
 
     assert slurm.nodes()
+
+
+def test_the_configuration_is_slurmctlds_own(slurm: Slurm) -> None:
+    """As it counts now, defaults and all."""
+    settings = slurm.configuration()
+
+    assert "nohold_on_prolog_fail" in settings["SchedulerParameters"]
+    assert settings["Prolog"].endswith("/slurm-resilience-prolog")
+    assert settings["SlurmdTimeout"].startswith("10 ")
+
+
+def test_a_drain_has_its_time(slurm: Slurm) -> None:
+    """Since when a node is drained stands with its reason."""
+    before = time.time()
+    slurm.drain("n3", reason="fan is loud")
+    (node,) = slurm.nodes(["n3"])
+
+    assert node.reason_at is not None
+    assert before - 2 < node.reason_at < time.time() + 2

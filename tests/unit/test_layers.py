@@ -14,6 +14,7 @@ PURE_VALUES = {
     "slurm_resilience.errors",
     "slurm_resilience.incident",
     "slurm_resilience.settings",
+    "slurm_resilience.slurm.hostlist",
     "slurm_resilience.slurm.values",
 }
 """Frozen values that every stage may speak of."""
@@ -32,7 +33,9 @@ PURE = {
     "slurm_resilience.launch.incidents",
     "slurm_resilience.launch.outcome",
     "slurm_resilience.requeue.prose",
+    "slurm_resilience.slurm.configuration",
     "slurm_resilience.slurm.hostlist",
+    "slurm_resilience.slurm.states",
     "slurm_resilience.training.due",
     "slurm_resilience.watch.stacks",
 }

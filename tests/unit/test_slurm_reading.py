@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from slurm_resilience.errors import SlurmError, SlurmSilentError
+from slurm_resilience.slurm.configuration import read_configuration
 from slurm_resilience.slurm.hostlist import expand
 from slurm_resilience.slurm.reading import read_jobs, read_nodes
+from slurm_resilience.slurm.states import node_state
 from slurm_resilience.slurm.values import Job
 
 ANSWERS = Path(__file__).parents[1] / "slurm_json"
@@ -230,6 +232,69 @@ def test_nodes_of_2205() -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "base", "flags"),
+    [
+        (["DOWN*+DRAIN"], "DOWN", {"NOT_RESPONDING", "DRAIN"}),
+        (["IDLE+DRAIN+MAINTENANCE+RESERVED"], "IDLE", {"DRAIN", "MAINTENANCE", "RESERVED"}),
+        (["idle", "DRAIN"], "IDLE", {"DRAIN"}),
+        (["MIXED", "DRAIN", "PLANNED"], "MIXED", {"DRAIN", "PLANNED"}),
+        (["mix-"], "MIXED", {"PLANNED"}),
+        (["alloc"], "ALLOCATED", set()),
+        (["drng*"], "ALLOCATED", {"DRAIN", "NOT_RESPONDING"}),
+        (["drained"], "IDLE", {"DRAIN"}),
+        (["IDLE+CLOUD+POWERING_UP"], "IDLE", {"CLOUD", "POWERING_UP"}),
+        (["IDLE+CLOUD+POWER"], "IDLE", {"CLOUD", "POWERED_DOWN"}),
+        (["idle~"], "IDLE", {"POWERED_DOWN"}),
+        (["IDLE#"], "IDLE", {"POWERING_UP"}),
+        (["IDLE+DRAIN+REBOOT"], "IDLE", {"DRAIN", "REBOOT_REQUESTED"}),
+        (["idle@"], "IDLE", {"REBOOT_REQUESTED"}),
+        (["down^*"], "DOWN", {"REBOOT_ISSUED", "NOT_RESPONDING"}),
+        (["resv"], "UNKNOWN", {"RESERVED"}),
+        ([], "UNKNOWN", set()),
+    ],
+    ids=lambda value: "+".join(value) or "none" if isinstance(value, list) else "",
+)
+def test_a_nodes_state_by_base_and_flags(words: list[str], base: str, flags: set[str]) -> None:
+    """Suffixes, short forms and the names from before 21.08 say the same as today's words."""
+    assert node_state(words) == (base, frozenset(flags))
+
+
+def test_when_a_reason_was_set() -> None:
+    """By it people see since when, and drains of one moment find their order."""
+    (node, *_) = read_nodes((ANSWERS / "sinfo_22.05.8.json").read_bytes())
+
+    assert node.reason_at == 1796090620
+
+
+@pytest.mark.parametrize("suffix", ["", "[0]"], ids=["22.05", "24.11"])
+def test_a_configuration_by_its_keys(suffix: str) -> None:
+    """Later versions number what may stand twice; what is not set is not there."""
+    text = (
+        "Configuration data as of 2026-12-01T07:00:00\n"
+        "AccountingStorageUser   = (null)\n"
+        f"Prolog{suffix}                  = /opt/a prolog\n"
+        + ("Prolog[1]               = /opt/b\n" if suffix else "")
+        + "PrologFlags             = Alloc,Contain\n"
+        "SchedulerParameters     = nohold_on_prolog_fail,max_array_tasks=9\n"
+        "SLURM_VERSION           = 22.05.8\n"
+        "\nSlurmctld(primary) at ctl is UP\n"
+    )
+
+    found = read_configuration(text)
+
+    assert found["Prolog"] == "/opt/a prolog" + (",/opt/b" if suffix else "")
+    assert found["SchedulerParameters"] == "nohold_on_prolog_fail,max_array_tasks=9"
+    assert "AccountingStorageUser" not in found
+    assert "Configuration" not in found
+
+
+def test_a_configuration_that_is_none_is_refused() -> None:
+    """An empty answer is not a slurm.conf with everything at its default."""
+    with pytest.raises(SlurmError, match="SLURM_VERSION"):
+        read_configuration("")
+
+
+@pytest.mark.parametrize(
     ("text", "names"),
     [
         ("n1", ["n1"]),
@@ -245,8 +310,10 @@ def test_host_lists(text: str, names: list[str]) -> None:
     assert list(expand(text)) == names
 
 
-@pytest.mark.parametrize("text", ["n[1-", "n[a]", "n]1", "n[1-2,]", ",", "n1,"])
+@pytest.mark.parametrize(
+    "text", ["n[1-", "n[a]", "n]1", "n[1-2,]", ",", "n1,", "n[1-99999999]"]
+)
 def test_what_is_no_host_list(text: str) -> None:
     """It is refused, not guessed at."""
-    with pytest.raises(ValueError, match="not a host list"):
+    with pytest.raises(ValueError, match=r"not a host list|more than 65536"):
         expand(text)
