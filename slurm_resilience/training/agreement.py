@@ -1,8 +1,9 @@
 """
 The same decision on all ranks at the same step, without stopping them for it.
 
-At each step a rank says what it knows (told to stop; the clock says save) and goes on; at the next
-step it reads what was said by all. So a notice takes effect one step after the last rank said it.
+At each step a rank says what it knows (told to stop; the clock says save; a save is not done) and
+goes on; at the next step it reads what was said by all. So a notice takes effect one step after the
+last rank said it. Once ranks are lost, each of those left decides for itself.
 """
 
 import logging
@@ -21,9 +22,11 @@ class Word(NamedTuple):
 
     stop: bool
     save: bool
+    busy: bool
+    """The last save is not done."""
 
 
-SILENCE = Word(stop=False, save=False)
+SILENCE = Word(stop=False, save=False, busy=False)
 
 
 class Agreement:
@@ -35,11 +38,12 @@ class Agreement:
         self._level = peers.log_level(logging.WARNING)
         self._said: torch.Tensor | None = None
         self._work: dist.Work | None = None
-        self._lost = False
+        self.is_lost = False
+        """Whether a rank has died or fell silent: there is nothing to agree any more."""
 
     def say(self, word: Word) -> None:
         """Send *word*; all ranks have to, at the same step."""
-        if self._lost:
+        if self.is_lost:
             return
         self._said = torch.tensor(word, dtype=torch.int8)
         try:
@@ -58,11 +62,11 @@ class Agreement:
         except RuntimeError as error:
             self._lose(error)
             return SILENCE
-        stop, save = self._said.tolist()
-        return Word(bool(stop), bool(save))
+        stop, save, busy = self._said.tolist()
+        return Word(bool(stop), bool(save), bool(busy))
 
     def _lose(self, error: RuntimeError) -> None:
         # Not raised: the training's own collectives fail too, and say more about where.
         first_line = str(error).strip().partition("\n")[0]
         log.log(self._level, "the ranks can no longer agree on a stop: %s", first_line)
-        self._lost, self._work = True, None
+        self.is_lost, self._work = True, None

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from slurm_resilience.checkpoint_files.keep import remove_unfinished
 from slurm_resilience.checkpoint_files.listing import shown
@@ -33,12 +34,17 @@ class Checkpoints:
     One is written every *every_steps* steps or *every_minutes* minutes, whichever is first (None:
     not by that), and when the job is told to stop. The newest *keep* are kept. The directory
     itself is made where it is missing, what it lies in is not: that is a missing mount.
+
+    *if_busy*: what happens when a save is due and the last one is not done. "wait": training stands
+    until it is, and the save is of the step it was due at. "skip": training goes on, and saves at
+    the first step at which it is done.
     """
 
     directory: str | os.PathLike[str]
     every_steps: int | None = 500
     every_minutes: float | None = 30.0
     keep: int = 3
+    if_busy: Literal["wait", "skip"] = "wait"
 
     def __post_init__(self) -> None:
         """Refuse nonsense with a `UsageError`."""
@@ -54,6 +60,10 @@ class Checkpoints:
                 raise UsageError(f"Checkpoints: {name} is {value!r}; it has to be 1 or more")
         if self.every_minutes is not None and not self.every_minutes > 0:
             raise UsageError(f"Checkpoints: every_minutes is {self.every_minutes!r}")
+        if self.if_busy not in {"wait", "skip"}:
+            raise UsageError(
+                f'Checkpoints: if_busy is {self.if_busy!r}; it has to be "wait" or "skip"'
+            )
 
     @property
     def path(self) -> Path:

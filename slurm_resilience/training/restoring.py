@@ -11,7 +11,9 @@ import torch
 from slurm_resilience.checkpoint_files.listing import Found, found, look, problems
 from slurm_resilience.checkpoint_files.quarantine import damage, set_aside
 from slurm_resilience.errors import CheckpointLoadError
+from slurm_resilience.plain import plain
 from slurm_resilience.training import rng
+from slurm_resilience.training.environment import Environment, differences
 from slurm_resilience.training.peers import Peers
 from slurm_resilience.training.reader import Reader
 from slurm_resilience.training.rooms import rooms
@@ -48,7 +50,7 @@ def choose(directory: Path, peers: Peers, prefer: Prefer = "newest") -> Choice:
     for entry in entries:
         if entry.manifest is None:
             continue
-        why = entry.manifest.poison if prefer == "sound" else ""
+        why = plain(entry.manifest.poison) if prefer == "sound" else ""
         why = why or _verified(entry, peers)
         if not why:
             newest = entry
@@ -68,16 +70,16 @@ def choose(directory: Path, peers: Peers, prefer: Prefer = "newest") -> Choice:
         if newest.manifest and newest.manifest.poison:
             log.warning(
                 '%s: %s; restore(prefer="sound") goes back behind it',
-                newest.path, newest.manifest.poison,
+                newest.path, plain(newest.manifest.poison),
             )  # fmt: skip
     return Choice(newest, frozenset(unsound))
 
 
-def put_back(state: State, entry: Found, peers: Peers) -> None:
+def put_back(state: State, entry: Found, peers: Peers, environment: Environment | None) -> None:
     """
     Fill *state* from a sound checkpoint, part by part, and set the random number generators.
 
-    Raises `CheckpointLoadError` where it does not fit.
+    Says what of *environment* differs from the one that it was saved in. Raises `CheckpointLoadError` where it does not fit.
     """
     if entry.manifest is None:
         raise CheckpointLoadError(f"{entry.path}: {entry.problem}")
@@ -98,6 +100,7 @@ def put_back(state: State, entry: Found, peers: Peers) -> None:
                 "stood, random numbers begin anew",
                 entry.path, written_by, peers.world_size,
             )  # fmt: skip
+        _tell_what_differs(reader, environment)
     for name in list(state):
         _put_back_part(state, name, values, reader)
     if same_world:
@@ -128,11 +131,17 @@ def _put_aside(entries: Iterable[Found]) -> None:
     for entry in entries:
         try:
             # What was saved with poison is put aside too: it has a later step than what follows.
-            poison = entry.manifest.poison if entry.manifest else ""
+            poison = plain(entry.manifest.poison) if entry.manifest else ""
             if why := poison or damage(entry):
                 log.warning("%s was moved to %s", entry.path, set_aside(entry.path, why))
         except OSError as error:  # noqa: PERF203 - each by itself
             log.warning("%s cannot be put aside: %s", entry.path, error)
+
+
+def _tell_what_differs(reader: Reader, now: Environment | None) -> None:
+    then = reader.values(0).environment
+    if then and now and (changes := differences(then, now)):
+        log.warning("since %s was saved: %s", reader.path.name, plain(changes))
 
 
 def _verified(entry: Found, peers: Peers) -> str:

@@ -9,16 +9,22 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import torch
+
 from slurm_resilience.checkpoint_files.owner import Claim
 from slurm_resilience.errors import ResilienceError, UsageError
 from slurm_resilience.training.agreement import Agreement, Word
 from slurm_resilience.training.checkpoints import Checkpoints, claimed
+from slurm_resilience.training.due import Due, time_limit
 from slurm_resilience.training.earlier import look_for, saved_before
+from slurm_resilience.training.environment_probe import environment
 from slurm_resilience.training.notice import WITH_AGENT, WITHOUT_AGENT, Notice
 from slurm_resilience.training.peers import Peers
 from slurm_resilience.training.pulse import Pulse
-from slurm_resilience.training.restoring import choose, put_back
+from slurm_resilience.training.restoring import Prefer, choose, put_back
 from slurm_resilience.training.saver import Saver
+from slurm_resilience.training.schedule import Schedule
+from slurm_resilience.training.sound import Loss
 from slurm_resilience.training.state import captured
 from slurm_resilience.watch.heartbeat import DIRECTORY_VARIABLE, Phase
 
@@ -52,7 +58,9 @@ class Run:
         """Whether `step` has returned True."""
         self._checkpoints = checkpoints
         self._directory = checkpoints.path
-        self._due = checkpoints.due
+        self._schedule = _schedule(checkpoints.due)
+        self._loss: Loss = None
+        self._is_skipping = False
         self._pid = os.getpid()
         self._peers = Peers(timeout_s=timeout_minutes * 60)
         self._agreement = None if self._peers.alone else Agreement(self._peers)
@@ -60,15 +68,15 @@ class Run:
         self._pulse = _pulse(self._peers.rank)
         self._notice = Notice(WITH_AGENT if self._pulse.is_seen else WITHOUT_AGENT)
         self._saver: Saver | None = None
-        self._last = self._last_save = -1
-        self._last_save_at = time.monotonic()
+        self._last = -1
         self._beat(Phase.START)
 
-    def restore(self, *, anew: bool = False) -> int:
+    def restore(self, *, anew: bool = False, prefer: Prefer = "newest") -> int:
         """
         Fill the state from the newest checkpoint that all ranks find sound; the first step to do.
 
-        Raises `CheckpointPlaceError` where the directory cannot be used, or where an earlier
+        *prefer* sound: go back behind those that were saved with a NaN or an infinity in the loss,
+        the parameters or the optimizer; they are put aside. Raises `CheckpointPlaceError` where the directory cannot be used, or where an earlier
         attempt had saved and nothing of it is there; with *anew* the training then begins with
         step 0. `CheckpointInUseError` where another job writes there, `CheckpointSaveError` where
         the disk is full or fails, `CheckpointLoadError` where no checkpoint is sound or the
@@ -82,26 +90,27 @@ class Run:
             self._peers.first(lambda: look_for(self._directory, before))
         claim = claimed(self._directory, self._peers)
         try:
-            self._saver = self._restored(claim)
+            self._saver = self._restored(claim, prefer)
         except ResilienceError:
             if claim:
                 claim.release()
             raise
-        self._last = self._last_save = self._saver.saved_step
+        self._last = self._saver.saved_step
         if self._peers.rank == 0 and self._last < before:
             log.warning(
-                "step %d had been saved, and is gone or damaged: going on from step %d",
+                "step %d had been saved, and is gone, damaged or poisoned: going on from step %d",
                 before, self._last + 1,
             )  # fmt: skip
-        self._last_save_at = time.monotonic()
+        self._schedule.begun(self._last, time.monotonic())
         self._beat(Phase.START)
         return self._last + 1
 
-    def step(self, step: int) -> bool:
+    def step(self, step: int, *, loss: float | torch.Tensor | None = None) -> bool:
         """
         Call after each step, on all ranks; True: everything is saved, leave the loop now.
 
-        Says that this rank moves, and saves when due. Steps count over the whole training.
+        Says that this rank moves, and saves when due. Steps count over the whole training. The
+        *loss* is looked at where it is saved: a checkpoint with a NaN or an infinity is marked.
         """
         if os.getpid() != self._pid:
             return False
@@ -110,9 +119,10 @@ class Run:
         if self.stopped:
             return True
         self._last = step
+        self._loss = loss.detach() if isinstance(loss, torch.Tensor) else loss
         self._saver.settle()
-        word = self._agreed(step)
-        if word.save or word.stop:
+        word = self._agreed(self._saver, step)
+        if word.stop or (word.save and not self._skips(word, step)):
             self._save(step, wait=word.stop)
         self.stopped = word.stop
         self._beat(Phase.STEP)
@@ -139,7 +149,7 @@ class Run:
             return
         problem = None
         if self._saver:
-            if save and self._last > self._last_save:
+            if save and self._last > self._schedule.saved_at_step:
                 self._save(self._last, wait=True)
             self._beat(Phase.SAVE)
             self._saver.wait(final=True)
@@ -174,44 +184,57 @@ class Run:
         else:
             self.close()
 
-    def _restored(self, claim: Claim | None) -> Saver:
-        choice = choose(self._directory, self._peers)
-        newest, rank = choice.newest, self._peers.rank
+    def _restored(self, claim: Claim | None, prefer: Prefer) -> Saver:
+        rank = self._peers.rank
+        choice = choose(self._directory, self._peers, prefer)
+        newest, here = choice.newest, environment() if rank == 0 else None
         if newest:
-            self._peers.each(lambda: put_back(self.state, newest, self._peers))
+            self._peers.each(lambda: put_back(self.state, newest, self._peers, here))
 
         def check() -> None:
             captured(self.state, rank=rank)
 
         self._peers.each(check)  # now, and not at the first save, which may be hours away
-        return Saver(self._directory, self._peers, claim, choice, keep=self._checkpoints.keep)
+        return Saver(self._checkpoints, self._peers, claim, choice, here)
 
-    def _agreed(self, step: int) -> Word:
+    def _agreed(self, saver: Saver, step: int) -> Word:
         """Whether all ranks stop, and whether they save, at this step."""
         stop = bool(self._notice) or self._pulse.told_to_stop
-        by_clock = self._peers.rank == 0 and self._due.by_clock(
-            time.monotonic(), self._last_save_at
-        )
-        by_steps = self._due.by_steps(step, self._last_save)
-        if self._agreement is None:
-            return Word(stop, by_clock or by_steps)
+        asks = self._peers.rank == 0 and self._schedule.asks(time.monotonic(), saver.longest_s)
+        is_due = self._schedule.is_due(step)
+        is_busy = saver.busy_with is not None
+        if self._agreement is None or self._agreement.is_lost:
+            return Word(stop, asks or is_due, is_busy)
         heard = self._agreement.hear()
-        agreed = Word(heard.stop, heard.save or by_steps)
+        agreed = Word(heard.stop, heard.save or is_due, heard.busy)
         if not agreed.stop:
-            self._agreement.say(Word(stop, by_clock and not agreed.save))
+            # Busy also with what is about to begin.
+            self._agreement.say(Word(stop, asks and not agreed.save, is_busy or agreed.save))
         return agreed
+
+    def _skips(self, word: Word, step: int) -> bool:
+        """Whether a save that is due is left for later, because the last one is not done."""
+        skips = word.busy and self._checkpoints.if_busy == "skip"
+        if skips and not self._is_skipping and self._peers.rank == 0:
+            log.warning(
+                "step %d is due, but the save of step %d is not done: skipped until it is",
+                step, self._schedule.saved_at_step,
+            )  # fmt: skip
+        self._is_skipping = skips
+        return skips
 
     def _save(self, step: int, *, wait: bool) -> None:
         if self._saver is None:
             return
         self._beat(Phase.SAVE)
-        self._last_save, self._last_save_at = step, time.monotonic()
+        self._schedule.begun(step, time.monotonic())
         try:
-            self._saver.begin(step, self.state)
+            self._saver.begin(step, self.state, self._loss)
         except ResilienceError as error:
             self._saver.failed(step, error, final=wait)
         if wait:
             self._saver.wait(final=True)
+        self._schedule.slept(time.monotonic())
 
     def _beat(self, phase: Phase) -> None:
         if os.getpid() == self._pid:
@@ -227,6 +250,11 @@ def _pulse(rank: int) -> Pulse:
         rank=rank,
         local_rank=int(local_rank) if local_rank.isdecimal() else 0,
     )
+
+
+def _schedule(due: Due) -> Schedule:
+    now, ends_at = time.monotonic(), time_limit(os.environ)
+    return Schedule(due, now=now, ends_at=ends_at and ends_at - time.time() + now)
 
 
 def _misuse(step: int, last: int, *, restored: bool) -> str:

@@ -5,16 +5,21 @@ on while it is written. Reused from save to save.
 
 import logging
 import mmap
+import os
 from collections.abc import Sequence
 from typing import Any
 
 import torch
+
+from slurm_resilience.errors import CheckpointError
+from slurm_resilience.training.memory import available_bytes
 
 log = logging.getLogger(__name__)
 
 ALIGNMENT = 64
 PORTABLE = 1
 """cudaHostRegisterPortable."""
+GIB = 1 << 30
 
 
 class Staging:
@@ -28,12 +33,17 @@ class Staging:
         self.places: list[int] = []
         """First byte of each tensor of the last `fill`."""
 
+    @property
+    def views(self) -> list[torch.Tensor]:
+        """The copies of the last `fill`."""
+        return self._views
+
     def fill(self, tensors: Sequence[torch.Tensor]) -> memoryview:
         """
         Copies of *tensors*, one after the other, each at its place.
 
         On return they are frozen: what happens to the tensors afterwards is not in the copy. The
-        next `fill` overwrites it.
+        next `fill` overwrites it. Raises `CheckpointError` where there is not enough memory for it.
         """
         layout = [(tensor.shape, tensor.dtype) for tensor in tensors]
         size_bytes = self._arrange(layout, pinned=any(tensor.is_cuda for tensor in tensors))
@@ -63,6 +73,7 @@ class Staging:
         if self._block is None or len(self._block) < size_bytes:
             self._unpin()
             self._block = None  # first, so that there are never two
+            _look_for(size_bytes)
             # Private and not inherited: a forked child would make later copies pay for new pages.
             flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
             self._block = mmap.mmap(-1, max(size_bytes, mmap.PAGESIZE), flags=flags)
@@ -84,6 +95,18 @@ class Staging:
         if self._pinned_at is not None:
             _cuda().cudaHostUnregister(self._pinned_at)
             self._pinned_at = None
+
+
+def _look_for(size_bytes: int) -> None:
+    # Before a page of it is touched: the kernel does not refuse, it kills.
+    ranks = os.environ.get("LOCAL_WORLD_SIZE", "1")
+    needed = size_bytes * (int(ranks) if ranks.isdecimal() else 1)
+    available = available_bytes()
+    if available is not None and needed > available:
+        raise CheckpointError(
+            f"{needed / GIB:.1f} GiB are needed on this node ({ranks} ranks), "
+            f"{available / GIB:.1f} GiB are left to this job"
+        )
 
 
 def _cuda() -> Any:  # noqa: ANN401 - a module made by the binding

@@ -6,7 +6,7 @@ are saved once. Everything else belongs to its rank: a sampler's position, a sch
 """
 
 from collections.abc import MutableMapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import msgspec
 import torch
@@ -16,6 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from slurm_resilience.errors import UsageError
 from slurm_resilience.training import rng
+from slurm_resilience.training.environment import Environment
 from slurm_resilience.training.tree import encoded
 
 State = MutableMapping[str, Any]
@@ -27,6 +28,8 @@ class Values(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     parts: dict[str, bytes]
     """The user's parts by name, as `tree.encoded`."""
     rng: bytes
+    environment: Environment | None = None
+    """Of the attempt that wrote it; in rank 0's only."""
 
 
 class Captured(NamedTuple):
@@ -34,6 +37,8 @@ class Captured(NamedTuple):
 
     values: Values
     tensors: dict[str, torch.Tensor]
+    guarded: frozenset[str]
+    """Names of tensors that may hold neither NaN nor infinity."""
 
 
 def captured(state: State, *, rank: int) -> Captured:
@@ -44,7 +49,9 @@ def captured(state: State, *, rank: int) -> Captured:
     """
     tensors = _Names()
     parts: dict[str, bytes] = {}
+    guarded: set[str] = set()
     for name, part in state.items():
+        before = set(tensors.by_name) if isinstance(part, torch.optim.Optimizer) else None
         _refuse_foreign_shards(name, part)
         place = name if is_shared(part) else f"{name}@{rank}"
         try:
@@ -52,8 +59,12 @@ def captured(state: State, *, rank: int) -> Captured:
         except RuntimeError as error:
             why = " ".join(str(error).split())
             raise UsageError(f"state {name}: its state_dict() fails: {why}") from error
+        if isinstance(part, torch.nn.Module):
+            guarded |= {f"{name}/{key}" for key, _ in bare(part).named_parameters()}
+        elif before is not None:
+            guarded |= tensors.by_name.keys() - before
     generators = encoded(rng.captured(), f"@{rank}", tensors.keep)
-    return Captured(Values(parts, generators), tensors.by_name)
+    return Captured(Values(parts, generators), tensors.by_name, frozenset(guarded))
 
 
 def live_tensors(part: object, name: str) -> dict[str, torch.Tensor]:
@@ -86,6 +97,11 @@ def bare(module: torch.nn.Module) -> torch.nn.Module:
     return bare(inner) if isinstance(inner, torch.nn.Module) else module
 
 
+def is_sharded(value: object) -> TypeGuard[torch.Tensor]:
+    """Whether *value* is a DTensor, whose module has moved between versions of torch."""
+    return isinstance(value, torch.Tensor) and hasattr(value, "device_mesh")
+
+
 def _refuse_foreign_shards(name: str, part: object) -> None:
     # Their shards look like whole tensors that all ranks hold alike: one would stand for all.
     if isinstance(part, torch.nn.Module) and any(
@@ -94,15 +110,15 @@ def _refuse_foreign_shards(name: str, part: object) -> None:
         raise UsageError(
             f"state {name} is in FullyShardedDataParallel; use fully_shard instead"
         )
-    # Would be saved well, and could not be put back.
+    # Would be saved well, and could not be put back: see `rooms`.
     if isinstance(part, torch.optim.Optimizer) and any(
-        hasattr(parameter, "device_mesh")  # DTensor, whose module has moved between versions
-        for group in part.param_groups
-        for parameter in group["params"]
+        is_sharded(value) and value.shape != parameter.shape
+        for parameter, values in part.state.items()
+        for value in values.values()
     ):
         raise UsageError(
-            f"state {name} is an optimizer of sharded parameters, which cannot be restored yet; "
-            "leave it out and save the model alone, or use DistributedDataParallel"
+            f"state {name} is an optimizer whose sharded state has other shapes than its "
+            "parameters; leave it out and save the model alone"
         )
 
 

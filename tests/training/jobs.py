@@ -124,32 +124,58 @@ def kind_of_refusal(directory: Path) -> str:
     return "restored"
 
 
-def sharded(directory: Path, how: str) -> list[object]:
-    """Two steps of a model sharded over the ranks, then what a new run of it restores or says."""
-    answers: list[object] = []
-    for _ in range(2):
-        torch.manual_seed(len(answers))
-        model: nn.Module = nn.Linear(8, 7)
-        if how == "FullyShardedDataParallel":
-            model = FullyShardedDataParallel(model, device_id=torch.device("cpu"))
-        else:
-            mesh = init_device_mesh("cpu", (torch.distributed.get_world_size(),))
-            fully_shard(model, mesh=mesh)
-        state: dict[str, Any] = {"model": model}
-        if how == "optimizer":
-            state["optimizer"] = torch.optim.AdamW(model.parameters())
-        run = Run(checkpoints=Checkpoints(directory), state=state)
-        try:
-            start = run.restore()
-        except ResilienceError as error:
-            return [type(error).__name__, str(error)]
-        whole = get_model_state_dict(model, options=StateDictOptions(full_state_dict=True))
-        total = [float(one.sum()) for one in whole.values() if isinstance(one, torch.Tensor)]
-        answers.append((start, total))
-        if start == 0:
-            run.step(0)
-        run.finish()
-    return answers
+def in_old_wrapper(directory: Path) -> str:
+    """What `restore` says to a model in FullyShardedDataParallel."""
+    model = FullyShardedDataParallel(nn.Linear(8, 7), device_id=torch.device("cpu"))
+    try:
+        Run(checkpoints=Checkpoints(directory), state={"model": model}).restore()
+    except ResilienceError as error:
+        return f"{type(error).__name__} {error}"
+    return "restored"
+
+
+def sharded(directory: Path, steps: int) -> tuple[int, str]:
+    """As `plain`, with all that can be sharded over the ranks; some get nothing of it."""
+    if not torch.distributed.is_initialized():
+        meeting = f"file://{directory}-meeting-{os.getpid()}"
+        torch.distributed.init_process_group("gloo", init_method=meeting, rank=0, world_size=1)
+    model = small()
+    fully_shard(model, mesh=init_device_mesh("cpu", (torch.distributed.get_world_size(),)))
+    return trained(directory, model, steps)
+
+
+def plain(directory: Path, steps: int) -> tuple[int, str]:
+    """Train in one process until so many steps are done: where it began, all parameters."""
+    return trained(directory, small(), steps)
+
+
+def small() -> nn.Module:
+    """A model of two layers; the second has a single row."""
+    return nn.Sequential(nn.Linear(8, 7), nn.Tanh(), nn.Linear(7, 1))
+
+
+def trained(directory: Path, model: nn.Module, steps: int) -> tuple[int, str]:
+    """Do the steps, all ranks with the same data, and say where *model* began and ended."""
+    with torch.no_grad():
+        for number, parameter in enumerate(model.parameters()):
+            parameter.fill_(0.01 * (number + 1))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2, gamma=0.5)
+    state = {"model": model, "optimizer": optimizer, "scheduler": scheduler}
+    run = Run(checkpoints=Checkpoints(directory), state=state)
+    start = run.restore()
+    for step in range(start, steps):
+        inputs = torch.rand(4, 8, generator=torch.Generator().manual_seed(step))
+        optimizer.zero_grad()
+        loss = model(inputs).square().mean()
+        loss.backward()
+        optimizer.step()
+        scheduler.step()
+        run.step(step, loss=loss)
+    run.finish()
+    whole = get_model_state_dict(model, options=StateDictOptions(full_state_dict=True))
+    values = {name: one.tolist() for name, one in whole.items() if torch.is_tensor(one)}
+    return start, str(values)
 
 
 def draw(directory: Path, start_seed: int, steps: int) -> list[object]:

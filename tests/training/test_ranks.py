@@ -180,25 +180,49 @@ def test_all_ranks_say_what_kind_of_trouble_it_is(
     assert said == [kind, kind]
 
 
-def test_a_sharded_model_comes_back(tmp_path: Path) -> None:
-    """Each rank gets its own shard of what all have saved."""
-    said = on_ranks(jobs.sharded, tmp_path / "c", "model", world_size=2, folder=tmp_path / "b")
+def test_a_model_in_the_old_wrapper_is_refused_before_the_first_step(tmp_path: Path) -> None:
+    """Not after hours of saves that are of no use, and by all ranks."""
+    said = on_ranks(jobs.in_old_wrapper, tmp_path / "c", world_size=2, folder=tmp_path / "b")
 
-    (first, saved), (start, restored) = said[0]
-    assert (first, start) == (0, 1)
-    assert restored == saved
+    assert said[0] == said[1]
+    assert said[0].startswith("UsageError")
+    assert "use fully_shard" in said[0]
+
+
+WORLDS = [(2, 2), (2, 1), (1, 2), (4, 2), (2, 4)]
 
 
 @pytest.mark.parametrize(
-    ("how", "says"),
-    [("optimizer", "leave it out"), ("FullyShardedDataParallel", "use fully_shard")],
+    ("saved_on", "restored_on"), WORLDS, ids=[f"{a} to {b} ranks" for a, b in WORLDS]
 )
-def test_what_cannot_be_restored_is_refused_before_the_first_step(
-    tmp_path: Path, how: str, says: str
+def test_a_sharded_training_goes_on_bit_for_bit_on_any_number_of_ranks(
+    tmp_path: Path, saved_on: int, restored_on: int
 ) -> None:
-    """Not after hours of saves that are of no use, and by all ranks."""
-    said = on_ranks(jobs.sharded, tmp_path / "c", how, world_size=2, folder=tmp_path / "b")
+    """Model, optimizer and scheduler under fully_shard, some shards empty, as if never stopped."""
+    undisturbed = on_ranks(
+        jobs.sharded, tmp_path / "one", 6, world_size=restored_on, folder=tmp_path / "a"
+    )
+    on_ranks(jobs.sharded, tmp_path / "two", 3, world_size=saved_on, folder=tmp_path / "b")
 
-    assert said[0] == said[1]
-    assert said[0][0] == "UsageError"
-    assert says in said[0][1]
+    resumed = on_ranks(
+        jobs.sharded, tmp_path / "two", 6, world_size=restored_on, folder=tmp_path / "b"
+    )
+
+    assert [start for start, _ in resumed] == [3] * restored_on
+    assert [end for _, end in resumed] == [end for _, end in undisturbed]
+
+
+@pytest.mark.parametrize("first_sharded", [True, False], ids=["sharded first", "plain first"])
+def test_a_training_may_begin_to_shard_or_cease_to(
+    tmp_path: Path,
+    first_sharded: bool,  # noqa: FBT001 - a row
+) -> None:
+    """A checkpoint does not depend on how its state was spread."""
+    plain = on_ranks(jobs.plain, tmp_path / "one", 6, world_size=1, folder=tmp_path / "a")
+    first, then = (jobs.sharded, jobs.plain) if first_sharded else (jobs.plain, jobs.sharded)
+    on_ranks(first, tmp_path / "two", 3, world_size=1 + first_sharded, folder=tmp_path / "b")
+
+    ranks = 2 - first_sharded
+    resumed = on_ranks(then, tmp_path / "two", 6, world_size=ranks, folder=tmp_path / "b")
+
+    assert resumed == [(3, plain[0][1])] * ranks

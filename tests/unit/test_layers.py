@@ -37,6 +37,7 @@ PURE = {
     "slurm_resilience.slurm.hostlist",
     "slurm_resilience.slurm.states",
     "slurm_resilience.training.due",
+    "slurm_resilience.training.environment",
     "slurm_resilience.watch.stacks",
 }
 """Judging and deciding under other names."""

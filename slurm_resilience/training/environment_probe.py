@@ -1,0 +1,104 @@
+"""Reads what a training runs in, inside its container where it has one. No answer is no reason to fail."""
+
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+
+import torch
+
+from slurm_resilience.training.environment import Environment
+
+DRIVER = Path("/proc/driver/nvidia/version")
+GIT_S = 5.0
+DIGEST_VARIABLE = "SLURM_RESILIENCE_IMAGE"
+"""For the batch script to set, where its container does not say which one it is."""
+IMAGE_VARIABLES = (
+    DIGEST_VARIABLE, "APPTAINER_CONTAINER", "SINGULARITY_CONTAINER", "SLURM_CONTAINER",
+    "NVIDIA_BUILD_REF", "NVIDIA_BUILD_ID",
+)  # fmt: skip
+"""The first that is set; the last two are NVIDIA's own images'."""
+SIF_MAGIC = b"SIF_MAGIC"
+SIF_HEADER = slice(32, 64)
+"""Launcher (32 bytes), then magic (10), version (3), architecture (3) and the image's UUID (16)."""
+SECRET = re.compile(r"(?i)(key|token|secret|password|passwd|credential)")
+
+
+def environment() -> Environment:
+    """The environment of this process."""
+    found = {
+        one.metadata["Name"]: one.version
+        for one in metadata.distributions()
+        if one.metadata["Name"]
+    }
+    return Environment(
+        python=platform.python_version(),
+        packages=dict(sorted(found.items())),
+        cuda=torch.version.cuda,
+        driver=_driver(),
+        image=_image(os.environ),
+        commit=_commit(Path(sys.argv[0]).absolute().parent if sys.argv else Path()),
+        argv=without_secrets(sys.argv),
+    )
+
+
+def without_secrets(argv: Sequence[str]) -> tuple[str, ...]:
+    """*argv* with the values of options left out that are named like a secret."""
+    shown: list[str] = []
+    for word in argv:
+        option, equals, _ = word.partition("=")
+        after_name = shown and shown[-1].startswith("-") and SECRET.search(shown[-1])
+        if after_name and "=" not in shown[-1] and not word.startswith("-"):
+            shown.append("***")
+        elif equals and SECRET.search(option):
+            shown.append(f"{option}=***")
+        else:
+            shown.append(word)
+    return tuple(shown)
+
+
+def _driver() -> str | None:
+    try:
+        first_line = DRIVER.read_text(encoding="utf-8").partition("\n")[0]
+    except (OSError, UnicodeDecodeError):
+        return None
+    version = re.search(r"\b\d+\.\d+(\.\d+)?\b", first_line)
+    return version.group() if version else None
+
+
+def _image(environ: Mapping[str, str]) -> str | None:
+    named = next((environ[name] for name in IMAGE_VARIABLES if environ.get(name)), None)
+    if named is None or not named.endswith(".sif"):
+        return named
+    try:
+        with Path(named).open("rb") as file:
+            header = file.read(SIF_HEADER.stop)[SIF_HEADER]
+    except OSError:  # it need not be visible from inside
+        return named
+    return f"{named} {header[16:].hex()}" if header.startswith(SIF_MAGIC) else named
+
+
+def _commit(directory: Path) -> str | None:
+    git = ["git", "-C", str(directory)]
+    try:
+        commit = _said([*git, "rev-parse", "HEAD"])
+        changed = _said([*git, "status", "--porcelain", "--untracked-files=no"])
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return f"{commit}+" if changed else commit
+
+
+def _said(command: list[str]) -> str:
+    ended = subprocess.run(  # noqa: S603 - git, found as the user finds it
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=GIT_S,
+        check=True,
+        env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
+    )
+    return ended.stdout.decode("utf-8", "replace").strip()
