@@ -1,10 +1,13 @@
 """Reading tensors and values of one checkpoint, whoever wrote which part of it."""
 
+import ctypes
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import NamedTuple
 
 import msgspec
 import torch
@@ -13,6 +16,7 @@ from torch.distributed.checkpoint.metadata import Metadata
 from torch.distributed.checkpoint.planner import ReadItem
 
 from slurm_resilience.checkpoint_files import manifest as manifests
+from slurm_resilience.checkpoint_files.blocks import BLOCK_BYTES, in_threads, read_into
 from slurm_resilience.checkpoint_files.manifest import Manifest
 from slurm_resilience.errors import CheckpointLoadError, UntrustedFileError
 from slurm_resilience.files import read_bounded
@@ -60,19 +64,19 @@ class Reader:
         planner = DefaultLoadPlanner(flatten_state_dict=False)
         wanted = {name: self._metadata.state_dict_metadata[name] for name in targets}
         planner.set_up_planner(dict(targets), Metadata(wanted), is_coordinator=False)
-        by_file: dict[str, list[tuple[int, Piece, Tensor, ReadItem]]] = {}
-        for item in planner.create_local_plan().items:
-            name, offsets = item.storage_index.fqn, item.storage_index.offset
-            piece = self._pieces[name, tuple(offsets or ())]
-            by_file.setdefault(piece.file, []).append(
-                (piece.at, piece, self.tensor(name), item)
-            )
-        for name, reads in by_file.items():
-            with self._opened(name) as file:
-                for _, piece, tensor, item in sorted(reads, key=lambda read: read[0]):
-                    target = planner.resolve_tensor(item).detach()
-                    source = _read(file, piece, tensor)
-                    target.copy_(_box(source, item.storage_offsets, item.lengths))
+        with ExitStack() as files:
+            opened: dict[str, int] = {}
+            tasks: list[Callable[[], None]] = []
+            for item in planner.create_local_plan().items:
+                name, offsets = item.storage_index.fqn, item.storage_index.offset
+                piece = self._pieces[name, tuple(offsets or ())]
+                if piece.file not in opened:
+                    opened[piece.file] = self._opened(piece.file)
+                    files.callback(os.close, opened[piece.file])
+                source = _Source(self.path / piece.file, opened[piece.file], piece.at)
+                target = planner.resolve_tensor(item).detach()
+                tasks += _reads(source, piece, self.tensor(name), item, target)
+            in_threads(lambda read: read(), tasks)
 
     def _content(self, name: str) -> bytes:
         try:
@@ -82,27 +86,60 @@ class Reader:
         except (OSError, UntrustedFileError) as error:
             raise CheckpointLoadError(f"{self.path / name}: {error}") from error
 
-    def _opened(self, name: str) -> BinaryIO:
+    def _opened(self, name: str) -> int:
         try:
-            descriptor = os.open(self.path / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            return os.open(self.path / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError as error:
             raise CheckpointLoadError(f"{self.path / name}: {error.strerror}") from error
-        return os.fdopen(descriptor, "rb", buffering=0)
 
 
-def _read(file: BinaryIO, piece: Piece, tensor: Tensor) -> torch.Tensor:
+class _Source(NamedTuple):
+    """Bytes of a file."""
+
+    path: Path
+    descriptor: int
+    at: int
+
+    def fill(self, room: memoryview) -> None:
+        """Fill *room*."""
+        try:
+            read_into(self.descriptor, room, self.at)
+        except (OSError, EOFError) as error:
+            raise CheckpointLoadError(f"{self.path}: {error}") from error
+
+
+def _reads(
+    source: _Source, piece: Piece, tensor: Tensor, item: ReadItem, target: torch.Tensor
+) -> Iterator[Callable[[], None]]:
+    """What has to be done, in any order, to fill *target* from *piece*."""
+    is_whole = tuple(item.lengths) == piece.sizes
+    if is_whole and (room := _memory(target, tensor)) is not None:
+        for start in range(0, len(room), BLOCK_BYTES):
+            block = source._replace(at=source.at + start)
+            yield partial(block.fill, room[start : start + BLOCK_BYTES])
+    else:
+        yield partial(_copy, source, piece, tensor, item, target)
+
+
+def _memory(target: torch.Tensor, tensor: Tensor) -> memoryview | None:
+    """The bytes of *target*, where the file's can go straight into them."""
+    is_alike = target.dtype == dtype(tensor.dtype) and target.is_contiguous()
+    if not (is_alike and target.device.type == "cpu" and target.numel()):
+        return None
+    memory = (ctypes.c_ubyte * target.nbytes).from_address(target.data_ptr())
+    return memoryview(memory).cast("B")
+
+
+def _copy(
+    source: _Source, piece: Piece, tensor: Tensor, item: ReadItem, target: torch.Tensor
+) -> None:
     size_bytes = math.prod(piece.sizes) * tensor.item_bytes
     if size_bytes == 0:
-        return torch.empty(piece.sizes, dtype=dtype(tensor.dtype))
+        return
     data = bytearray(size_bytes)
-    rest = memoryview(data)
-    file.seek(piece.at)
-    while rest:
-        count = file.readinto(rest)  # type: ignore[attr-defined]
-        if not count:
-            raise CheckpointLoadError(f"{file.name}: ends too early")
-        rest = rest[count:]
-    return torch.frombuffer(data, dtype=dtype(tensor.dtype)).view(piece.sizes)
+    source.fill(memoryview(data))
+    read = torch.frombuffer(data, dtype=dtype(tensor.dtype)).view(piece.sizes)
+    target.copy_(_box(read, item.storage_offsets, item.lengths))
 
 
 def _box(tensor: torch.Tensor, offsets: torch.Size, lengths: torch.Size) -> torch.Tensor:
