@@ -122,7 +122,7 @@ class Run:
         self._loss = loss.detach() if isinstance(loss, torch.Tensor) else loss
         self._saver.settle()
         word = self._agreed(self._saver, step)
-        if word.stop or (word.save and not self._skips(word, step)):
+        if word.save or word.stop:
             self._save(step, wait=word.stop)
         self.stopped = word.stop
         self._beat(Phase.STEP)
@@ -204,24 +204,24 @@ class Run:
         is_due = self._schedule.is_due(step)
         is_busy = saver.busy_with is not None
         if self._agreement is None or self._agreement.is_lost:
-            return Word(stop, asks or is_due, is_busy)
+            return self._unless_busy(Word(stop, asks or is_due, is_busy), step)
         heard = self._agreement.hear()
-        agreed = Word(heard.stop, heard.save or is_due, heard.busy)
+        agreed = self._unless_busy(heard._replace(save=heard.save or is_due), step)
         if not agreed.stop:
             # Busy also with what is about to begin.
             self._agreement.say(Word(stop, asks and not agreed.save, is_busy or agreed.save))
         return agreed
 
-    def _skips(self, word: Word, step: int) -> bool:
-        """Whether a save that is due is left for later, because the last one is not done."""
-        skips = word.busy and self._checkpoints.if_busy == "skip"
+    def _unless_busy(self, word: Word, step: int) -> Word:
+        """*word* without a save that is left for later, because the last one is not done."""
+        skips = word.busy and word.save and self._checkpoints.if_busy == "skip"
         if skips and not self._is_skipping and self._peers.rank == 0:
             log.warning(
                 "step %d is due, but the save of step %d is not done: skipped until it is",
                 step, self._schedule.saved_at_step,
             )  # fmt: skip
         self._is_skipping = skips
-        return skips
+        return word._replace(save=False) if skips else word
 
     def _save(self, step: int, *, wait: bool) -> None:
         if self._saver is None:

@@ -4,6 +4,7 @@ import itertools
 import os
 import random
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,30 @@ def until_told(directory: Path, every_minutes: float | None = None) -> tuple[int
             break
     run.finish()
     return step, model.level()
+
+
+def near_the_end(directory: Path) -> None:
+    """Ten steps, the time limit being near."""
+    os.environ["SLURM_JOB_END_TIME"] = str(int(time.time()) + 20)
+    run = Run(checkpoints=Checkpoints(directory), state={"model": Level()})
+    for step in range(run.restore(), 10):
+        run.step(step)
+    run.finish(save=False)
+
+
+def skipping(directory: Path) -> int:
+    """Steps until three checkpoints are there, saved at every step that is free for it."""
+    checkpoints = Checkpoints(directory, every_steps=1, keep=100, if_busy="skip")
+    state = {"x": torch.zeros(10_000_000), "model": Level()}
+    run = Run(checkpoints=checkpoints, state=state)
+    for step in itertools.count(run.restore()):
+        run.step(step)
+        here = torch.tensor([len(list(directory.glob("step-*")))])
+        torch.distributed.all_reduce(here)
+        if here >= 6:
+            break
+    run.finish()
+    return step
 
 
 def as_long_as_peers_live(directory: Path, steps: int, timeout_minutes: float) -> str:

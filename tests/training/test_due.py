@@ -1,8 +1,22 @@
-"""When a save is due: steps or clock, whichever is first."""
+"""When a save is due: steps or clock, whichever is first, and before the time is up."""
+
+import time
+from pathlib import Path
 
 import pytest
+import torch
 
-from slurm_resilience.training.due import Due
+from slurm_resilience.checkpoint_files.listing import found
+from slurm_resilience.training import Checkpoints, Run
+from slurm_resilience.training.due import END_VARIABLE, Due, is_late, needed_s, time_limit
+from slurm_resilience.training.schedule import FIRST_SAVE_S, Schedule
+from tests.training import jobs
+from tests.training.ranks import on_ranks
+
+
+def steps_saved(directory: Path) -> list[int]:
+    """Steps of all checkpoints there, the oldest first."""
+    return sorted(entry.manifest.step for entry in found(directory) if entry.manifest)
 
 
 @pytest.mark.parametrize(
@@ -24,3 +38,135 @@ def test_either_may_be_left_out() -> None:
     """None means: not by that."""
     assert not Due(None, 1.0).by_steps(10**9, 0)
     assert not Due(1, None).by_clock(1e9, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("now", "late"),
+    [(939.0, False), (940.0, True), (999.0, True), (1000.0, False), (2000.0, False)],
+    ids=["time enough", "just enough", "little", "over", "long over: not this job's"],
+)
+def test_it_is_late_when_no_more_is_left_than_a_save_needs(now: float, *, late: bool) -> None:
+    """Sixty seconds before the end where a save may need sixty."""
+    assert is_late(now, ends_at=1000.0, need_s=60.0) is late
+
+
+def test_a_save_is_given_twice_its_time_and_two_steps() -> None:
+    """The measured need."""
+    assert needed_s(save_s=20.0, step_s=3.0) == 46.0
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("1764572400", 1764572400.0),
+        ("", None),
+        ("Unknown", None),
+        ("9" * 40, None),
+        ("-5", None),
+    ],
+)
+def test_the_time_limit_is_what_slurm_says(text: str, at: float | None) -> None:
+    """Or not known."""
+    assert time_limit({END_VARIABLE: text}) == at
+
+
+def test_the_last_call_comes_once_and_by_what_saves_took() -> None:
+    """The slowest save and the slowest step since count; until one was measured, a guess."""
+    never = Due(None, 1e9)
+    measured = Schedule(never, now=0.0, ends_at=1000.0)
+    guessed = Schedule(never, now=0.0, ends_at=1000.0)
+    step_s = 10.0
+    at = [float(second) for second in range(10, 1010, 10)]
+
+    asked = [now for now in at if measured.asks(now, save_s=50.0)]
+    asked_unmeasured = [now for now in at if guessed.asks(now, save_s=0.0)]
+
+    assert asked == [1000.0 - 2 * 50.0 - 2 * step_s]
+    assert asked_unmeasured == [1000.0 - 2 * FIRST_SAVE_S - 2 * step_s]
+
+
+def test_a_save_before_the_time_limit_needs_no_signal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Saved once, early, and said; training goes on until somebody ends it."""
+    monkeypatch.setenv(END_VARIABLE, str(int(time.time()) + 20))
+    run = Run(checkpoints=Checkpoints(tmp_path / "c"), state={"n": 1})
+    for step in range(run.restore(), 4):
+        assert not run.step(step)
+    run.finish(save=False)
+
+    assert steps_saved(tmp_path / "c") == [0]
+    assert "s away, a save may need 60 s: saving now" in caplog.text
+
+
+def test_all_ranks_save_before_the_time_limit_at_the_same_step(tmp_path: Path) -> None:
+    """Rank 0's clock decides, although the others look at it a little later."""
+    on_ranks(jobs.near_the_end, tmp_path / "c", world_size=2, folder=tmp_path / "b")
+
+    manifests = [entry.manifest for entry in found(tmp_path / "c") if entry.manifest]
+    assert [(manifest.step, manifest.world_size) for manifest in manifests] == [(1, 2)]
+
+
+def test_no_step_is_saved_twice(tmp_path: Path) -> None:
+    """A step that is due, told to stop at, and the last, is written once."""
+    run = Run(checkpoints=Checkpoints(tmp_path / "c", every_steps=1), state={"n": 1})
+    run.restore()
+    run.step(0)
+    run.finish()
+    written = (tmp_path / "c" / "step-000000000").stat().st_ino
+    again = Run(checkpoints=Checkpoints(tmp_path / "c", every_steps=1), state={"n": 1})
+    again.restore()
+    again.finish()
+
+    assert (tmp_path / "c" / "step-000000000").stat().st_ino == written
+    assert not (tmp_path / "c" / "quarantine").exists()
+
+
+def large() -> dict[str, object]:
+    """A state that takes longer to write than some steps take."""
+    return {"x": torch.zeros(40_000_000)}
+
+
+def test_a_save_that_is_not_done_is_waited_for(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By default what is due is saved, whatever it costs; the wait is said."""
+    run = Run(checkpoints=Checkpoints(tmp_path / "c", every_steps=1), state=large())
+    run.restore()
+    run.step(0)
+    run.step(1)
+    run.finish()
+
+    assert steps_saved(tmp_path / "c") == [0, 1]
+    assert "the save of step 0 is not done at step 1: waiting" in caplog.text
+    assert "s for it" in caplog.text
+
+
+def test_a_training_that_would_rather_go_on_skips_a_save(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It saves at the first step at which the last save is done, says so once, and at the end."""
+    checkpoints = Checkpoints(tmp_path / "c", every_steps=1, keep=100, if_busy="skip")
+    run = Run(checkpoints=checkpoints, state=large())
+    run.restore()
+    step = 0
+    while len(steps_saved(tmp_path / "c")) < 2:
+        run.step(step)
+        step += 1
+    run.finish()
+
+    saved = steps_saved(tmp_path / "c")
+    assert saved[0] == 0
+    assert saved[-1] == step - 1
+    assert saved[1] > 1, "not skipped"
+    assert "step 1 is due, but the save of step 0 is not done: skipped" in caplog.text
+
+
+def test_all_ranks_skip_the_same_saves(tmp_path: Path) -> None:
+    """One that has written its part does not begin while another has not."""
+    saved = on_ranks(jobs.skipping, tmp_path / "c", world_size=2, folder=tmp_path / "b")
+
+    assert saved[0] == saved[1]
+    entries = [entry.manifest for entry in found(tmp_path / "c") if entry.manifest]
+    assert len(entries) >= 3
+    assert all(manifest.world_size == 2 for manifest in entries)
