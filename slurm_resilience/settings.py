@@ -22,6 +22,11 @@ class Paths(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kmsg: AbsolutePath = "/dev/kmsg"
     state: AbsolutePath = places.STATE
     """Kept over a reboot: the ledger, the last health verdict, counters. Root's alone."""
+    tools: tuple[AbsolutePath, ...] = (
+        "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/sbin", "/usr/local/bin",
+    )  # fmt: skip
+    """Folders in which the health check looks for other people's commands (nvme, ipmitool, dcgmi,
+    …), first one first: hooks get no PATH. Others' files are passed over."""
 
 
 class SlurmSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

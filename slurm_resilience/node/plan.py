@@ -38,16 +38,21 @@ PROFILES = ("prolog", "epilog", "health", "full")
 
 
 def plan_of(config: Config, stamp: list[Any] | None = None) -> dict[str, Any]:
-    """The plan for a configuration that was read from a file with this *stamp*."""
+    """
+    The plan for a configuration that was read from a file with this *stamp*.
+
+    *config* is the node's own (see `Config.at`).
+    """
     node, budgets = config.node, config.node.budgets
     fast, slow = _fast(config), _slow(config)
+    epilog = {**fast, **_dcgm(config, "epilog")}
     return {
         "stamp": stamp,
         "state": config.paths.state,
         "proc": config.paths.proc,
         "gpus": node.expect.gpus,
         "verdict_age_s": node.verdict_age_s,
-        "probes": {"prolog": fast, "epilog": fast, "health": slow, "full": slow},
+        "probes": {"prolog": fast, "epilog": epilog, "health": slow, "full": slow},
         "budget_s": {
             "prolog": budgets.prolog_s,
             "epilog": budgets.epilog_s,
@@ -79,8 +84,51 @@ def _slow(config: Config) -> dict[str, Row]:
     links = {"sysfs": paths.sysfs, "names": list(expect.links), "everything": True}
     return {
         **_fast(config),
+        "kernel_log": ("kernel_log", {"path": paths.kmsg, "everything": True}),
         "network": ("network", links),
-        "memory": ("memory", {"proc": paths.proc, "sysfs": paths.sysfs}),
+        **_host(config),
+        **_power(config),
+        **_dcgm(config, "health"),
+    }
+
+
+def _host(config: Config) -> dict[str, Row]:
+    expect, proc, sysfs = config.node.expect, config.paths.proc, config.paths.sysfs
+    tools = list(config.paths.tools)
+    rows: dict[str, Row] = {
+        "shm": ("disk", {"path": "/dev/shm"}),  # noqa: S108 - watched, not used
+        "memory": ("memory", {"proc": proc, "sysfs": sysfs}),
+        "processes": ("processes", {"proc": proc}),
+        "load": ("load", {"proc": proc, "sysfs": sysfs}),
+        "clock": ("clock", {}),
+        "libraries": ("libraries", {}),
+        "drives": ("drives", {"sysfs": sysfs, "tools": tools}),
+        "raid": ("raid", {"proc": proc}),
+    }
+    if expect.services:
+        rows["services"] = ("services", {"names": list(expect.services), "tools": tools})
+    if expect.modules:
+        rows["modules"] = ("modules", {"names": list(expect.modules), "sysfs": sysfs})
+    return rows
+
+
+def _power(config: Config) -> dict[str, Row]:
+    power, tools = config.node.power, list(config.paths.tools)
+    rows: dict[str, Row] = {"hwmon": ("hwmon", {"sysfs": config.paths.sysfs})}
+    if power.ipmi:
+        rows["ipmi"] = ("ipmi", {"tools": tools})
+    rows |= {f"ups:{name}": ("ups", {"name": name, "tools": tools}) for name in power.ups}
+    return rows
+
+
+def _dcgm(config: Config, hook: str) -> dict[str, Row]:
+    """Only where it is asked for, and never in the prolog: it takes seconds, or hangs."""
+    dcgm, tools = config.node.dcgm, list(config.paths.tools)
+    asked = {"health": dcgm.health and hook == "health", "diag": hook in dcgm.diag}
+    return {
+        f"dcgm:{name}": ("dcgm", {"ask": name, "tools": tools})
+        for name, wanted in asked.items()
+        if wanted
     }
 
 
@@ -103,14 +151,14 @@ def nvml_arguments(profile: str) -> dict[str, bool]:
     return {"live": profile in {"health", "full"}, "processes": profile != "prolog"}
 
 
-def compiled() -> dict[str, Any] | None:
-    """The plan that somebody left, where it still fits the configuration file."""
+def compiled(node: str) -> dict[str, Any] | None:
+    """The plan that somebody left for *node*, where it still fits the configuration file."""
     raw = kept.read(COMPILED) if os.geteuid() == 0 else None
     try:
         plan: dict[str, Any] = marshal.loads(raw) if raw else {}  # noqa: S302
     except (ValueError, EOFError, TypeError):
         return None
-    return plan if plan and plan.get("stamp") == stamp() else None
+    return plan if plan and plan.get("stamp") == stamp(node) else None
 
 
 def leave(plan: dict[str, Any]) -> None:
@@ -119,11 +167,15 @@ def leave(plan: dict[str, Any]) -> None:
         kept.write(COMPILED, marshal.dumps(plan))
 
 
-def stamp() -> list[Any] | None:
-    """What the configuration file is now. To be taken before it is read; None for a user."""
+def stamp(node: str) -> list[Any] | None:
+    """
+    What the configuration file is now, and for which node; None for a user.
+
+    To be taken before it is read. The node: its profile is in the plan.
+    """
     if os.geteuid() != 0:
         return None
-    reader = [__version__, sys.hexversion]
+    reader = [__version__, sys.hexversion, node]
     # The change time too: it moves when owner or mode do, which config.load looks at.
     try:
         found = os.stat(places.SITE_CONFIG)

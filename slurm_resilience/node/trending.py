@@ -4,13 +4,24 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from slurm_resilience.node.facts import NodeFacts
+from slurm_resilience.node.facts import GpuFacts, NodeFacts
 from slurm_resilience.node.facts.trends import Trend
 
-GPU_COUNTERS = ("ecc_corrected", "pcie_replays", "throttle_reasons")
+GPU_COUNTERS = (
+    "ecc_corrected", "pcie_replays", "throttle_reasons", "nvlink_crc_errors", "nvlink_recoveries",
+    "pcie_generations_lost", "working_clock_percent", "memory_without_process_mib",
+)  # fmt: skip
 """Fields of `GpuFacts` whose course rules ask for."""
 MEMORY_COUNTERS = ("corrected",)
 """Fields of `MemoryFacts`."""
+DRIVE_COUNTERS = ("media_errors",)
+"""Fields of `DriveFacts`."""
+PROCESS_COUNTERS = ("steps",)
+"""Fields of `ProcessFacts`."""
+STUCK_COUNTERS = ("switches",)
+"""Fields of `StuckProcess`: as long as one has not run, this stands still."""
+LOAD_COUNTERS = ("network_bytes",)
+"""Fields of `LoadFacts`."""
 LINK_COUNTERS = ("link_downed",)
 """Fields of `LinkFacts`."""
 
@@ -34,17 +45,40 @@ def follow(earlier: Iterable[Trend], facts: NodeFacts, now_s: float) -> tuple[Tr
             if before
             else Trend(subject, counter, ((now_s, value),), now_s)
         )
-    return tuple(trends.values())
+    return tuple(one for one in trends.values() if not _is_past(one, facts, now_s))
+
+
+def _is_past(trend: Trend, facts: NodeFacts, now_s: float) -> bool:
+    """A process that is stuck no longer is not waited for."""
+    return (
+        trend.counter in STUCK_COUNTERS
+        and facts.processes is not None
+        and trend.until_s < now_s
+    )
 
 
 def readings(facts: NodeFacts) -> Iterator[tuple[str, str, float]]:
     """(subject, counter, value) of all that has a course."""
     for gpu in facts.gpus or ():
-        yield from _of(gpu, f"gpu{gpu.index}", GPU_COUNTERS)
+        yield from _of(gpu, name_of(gpu), GPU_COUNTERS)
     for link in facts.links or ():
         yield from _of(link, link.name, LINK_COUNTERS)
-    if facts.memory:
-        yield from _of(facts.memory, "node", MEMORY_COUNTERS)
+    for drive in facts.drives:
+        yield from _of(drive, drive.name, DRIVE_COUNTERS)
+    for of_node, counters in (
+        (facts.memory, MEMORY_COUNTERS),
+        (facts.processes, PROCESS_COUNTERS),
+        (facts.load, LOAD_COUNTERS),
+    ):
+        if of_node:
+            yield from _of(of_node, "node", counters)
+    for process in facts.processes.stuck if facts.processes else ():
+        yield from _of(process, f"pid {process.pid}", STUCK_COUNTERS)
+
+
+def name_of(gpu: GpuFacts) -> str:
+    """The subject under which a GPU's values are followed."""
+    return gpu.uuid or f"gpu{gpu.index}"
 
 
 def _of(

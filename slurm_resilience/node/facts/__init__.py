@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from slurm_resilience.node.facts.dcgm import DcgmFacts
 from slurm_resilience.node.facts.fabric import LinkFacts
 from slurm_resilience.node.facts.gpu import (
     NOT_SUPPORTED,
@@ -17,20 +18,43 @@ from slurm_resilience.node.facts.gpu import (
     GpuFacts,
     GpuProcess,
 )
-from slurm_resilience.node.facts.host import DiskFacts, MemoryFacts
+from slurm_resilience.node.facts.host import (
+    ClockFacts,
+    DiskFacts,
+    DriveFacts,
+    LibraryFacts,
+    LoadFacts,
+    MemoryFacts,
+    ProcessFacts,
+    RaidFacts,
+    ServiceFacts,
+    StuckProcess,
+)
+from slurm_resilience.node.facts.power import SensorFacts, UpsFacts
 from slurm_resilience.node.facts.trends import Trend
 from slurm_resilience.node.kernel_lines import KernelEvent, normalised_pci, parse_records
 
 __all__ = [
     "NOT_SUPPORTED",
     "RESET_REQUIRED",
+    "ClockFacts",
+    "DcgmFacts",
     "DiskFacts",
+    "DriveFacts",
     "GpuFacts",
     "GpuProcess",
+    "LibraryFacts",
     "LinkFacts",
+    "LoadFacts",
     "MemoryFacts",
     "NodeFacts",
+    "ProcessFacts",
+    "RaidFacts",
+    "SensorFacts",
+    "ServiceFacts",
+    "StuckProcess",
     "Trend",
+    "UpsFacts",
     "assemble",
     "from_json",
     "to_json",
@@ -53,13 +77,46 @@ class NodeFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     """Since boot, oldest first, as far as the kernel's ring buffer reaches back."""
     links: tuple[LinkFacts, ...] | None = None
     disks: tuple[DiskFacts, ...] = ()
+    shm: DiskFacts | None = None
+    """The file system at /dev/shm."""
     memory: MemoryFacts | None = None
+    processes: ProcessFacts | None = None
+    load: LoadFacts | None = None
+    clock: ClockFacts | None = None
+    services: tuple[ServiceFacts, ...] = ()
+    """Those that are expected."""
+    modules: Mapping[str, bool] = {}
+    """Expected kernel modules: whether each is loaded."""
+    libraries: tuple[LibraryFacts, ...] = ()
+    drives: tuple[DriveFacts, ...] = ()
+    raids: tuple[RaidFacts, ...] = ()
+    sensors: tuple[SensorFacts, ...] = ()
+    """Power supplies and fans, as far as anything tells of them."""
+    upses: tuple[UpsFacts, ...] = ()
+    dcgm: tuple[DcgmFacts, ...] = ()
+    """What DCGM found wrong, where it is asked."""
     trends: tuple[Trend, ...] = ()
     """How counters went since boot, as far as earlier health checks kept it."""
     unread: Mapping[str, str] = {}
     """Probe -> why it gave no facts."""
     hung: tuple[str, ...] = ()
     """Probes that gave no answer in their time."""
+
+    def trend(self, subject: str, counter: str) -> Trend | None:
+        """How one value went; None where no health check has read it yet."""
+        return next(
+            (one for one in self.trends if (one.subject, one.counter) == (subject, counter)),
+            None,
+        )
+
+
+_SAME = (
+    "shm", "memory", "processes", "load", "clock", "services", "modules", "libraries", "drives",
+)  # fmt: skip
+_ONE = {**dict(zip(_SAME, _SAME, strict=True)), "network": "links", "raid": "raids"}
+"""Probe -> the field that its answer fills."""
+_SEVERAL = {"sensors": ("hwmon", "ipmi"), "dcgm": ("dcgm:health", "dcgm:diag")}
+"""Field -> the probes that add to it."""
 
 
 def assemble(
@@ -80,12 +137,11 @@ def assemble(
             gpu["pci"] = normalised_pci(gpu["pci"])
     if "kernel_log" in answers:
         fields["kernel_events"] = parse_records(answers["kernel_log"])
-    for name in ("memory", "network"):
-        if name in answers:
-            fields["links" if name == "network" else name] = answers[name]
-    fields["disks"] = tuple(
-        answer for probe, answer in answers.items() if probe.startswith("disk:")
-    )
+    fields |= {field: answers[probe] for probe, field in _ONE.items() if probe in answers}
+    for field, kind in (("disks", "disk:"), ("upses", "ups:")):
+        fields[field] = [answer for name, answer in answers.items() if name.startswith(kind)]
+    for field, probes in _SEVERAL.items():
+        fields[field] = [one for probe in probes for one in answers.get(probe) or ()]
     return msgspec.convert(fields, NodeFacts)
 
 

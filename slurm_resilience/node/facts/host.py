@@ -1,6 +1,7 @@
 """What the kernel says of the node itself: disks, memory, processes, the clock."""
 
 from collections.abc import Mapping
+from typing import Literal
 
 import msgspec
 
@@ -16,6 +17,8 @@ class DiskFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     used_percent: int | None = None
     inodes_used_percent: int | None = None
     """None too where the file system has no fixed number of inodes."""
+    error: str | None = None
+    """What the file system answered instead, for example `Stale file handle`."""
 
 
 class MemoryFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -26,4 +29,109 @@ class MemoryFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     uncorrected: int | None = None
     """ECC errors since boot, over all memory controllers; None where the kernel counts none."""
     corrected: int | None = None
+    poisoned_kib: int | None = None
+    """Pages that the kernel took out of use because of errors."""
+    machine_checks: int | None = None
+    """Machine check exceptions since boot, on the processor that had most."""
     unread: Mapping[str, str] = {}
+
+
+class StuckProcess(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A process of the GPU stack that could not be scheduled or reaped when it was looked at."""
+
+    pid: int
+    name: str
+    state: Literal["D", "Z"]
+    """Uninterruptible sleep, or dead and not reaped."""
+    switches: int
+    """Context switches so far: as long as these stand still, it has not run."""
+    in_driver: bool | None = None
+    """Whether its kernel stack holds the NVIDIA driver; None where only root may look."""
+
+
+class ProcessFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The node's processes."""
+
+    stuck: tuple[StuckProcess, ...] = ()
+    threads: int | None = None
+    threads_max: int | None = None
+    """The lower of kernel.pid_max and kernel.threads-max."""
+    files: int | None = None
+    files_max: int | None = None
+    """Open files of the whole node, and fs.file-max."""
+    slurmd: bool = False
+    steps: int = 0
+    """Running slurmstepd: 0 means that no job runs."""
+
+
+class LoadFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How busy the node is."""
+
+    load: float
+    """Mean number of runnable or waiting threads over the last five minutes."""
+    cpus: int
+    network_bytes: int | None = None
+    """Received and sent since boot by the network interfaces that are hardware."""
+
+
+class ClockFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What the kernel says of its clock (adjtimex)."""
+
+    synchronised: bool
+    offset_s: float | None = None
+    """How far off it is, as far as whoever steers it says."""
+    error_s: float | None = None
+    """How far off it may be by estimate."""
+
+
+class ServiceFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One systemd unit, in systemd's words."""
+
+    name: str
+    load: str
+    """loaded, not-found, masked, …"""
+    active: str
+    """active, inactive, failed, activating, …"""
+    sub: str = ""
+    """running, dead, auto-restart, …"""
+
+
+class LibraryFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One of the driver's libraries, as the loader finds it."""
+
+    name: str
+    error: str | None = None
+    """Why it cannot be loaded, in the loader's words."""
+    empty: bool = False
+    """Its file has no content."""
+
+
+class DriveFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One drive, as it tells of its own health (NVMe SMART log, or ATA and SCSI SMART)."""
+
+    name: str
+    """`nvme0`, `sda`."""
+    passed: bool | None = None
+    """SMART's own verdict."""
+    critical_warning: int | None = None
+    """NVMe's bit mask."""
+    percent_used: int | None = None
+    """NVMe: of the rated endurance; may pass 100."""
+    media_errors: int | None = None
+    """NVMe: unrecovered data errors in the drive's life."""
+    unread: Mapping[str, str] = {}
+
+
+class RaidFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One array of the kernel's own RAID (/proc/mdstat)."""
+
+    name: str
+    state: str
+    """active, inactive, broken, …"""
+    level: str = ""
+    """raid1, raid0, …"""
+    missing: int = 0
+    """Members that should be there and work, and do not."""
+    failed: tuple[str, ...] = ()
+    """Members marked as faulty."""
+    recovering: bool = False

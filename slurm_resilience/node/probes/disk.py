@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 TYPE_CHECKING = False  # typing takes longer to import than a probe may run
 if TYPE_CHECKING:
     from typing import Any
+
+_ANSWERS = {errno.EIO, errno.ENOTCONN, errno.ESTALE, errno.ENXIO, errno.ENODEV, errno.EHOSTDOWN}
+"""What a file system that is gone answers; anything else says nothing of it."""
 
 
 def read(path: str) -> dict[str, Any]:
@@ -15,6 +19,10 @@ def read(path: str) -> dict[str, Any]:
         found = os.statvfs(path)
     except FileNotFoundError:
         return {"path": path, "present": False}
+    except OSError as error:
+        if error.errno in _ANSWERS:
+            return {"path": path, "error": error.strerror}
+        raise
     return {
         "path": path,
         "mounted": os.path.ismount(path),

@@ -1,4 +1,7 @@
-"""The node's memory: size from /proc/meminfo, ECC counts from the kernel's EDAC in sysfs."""
+"""
+The node's memory: size from /proc/meminfo, ECC counts from the kernel's EDAC in sysfs, machine
+checks from /proc/interrupts.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ if TYPE_CHECKING:
 
 
 _KIB_A_MIB = 1024
+_NOT_SUPPORTED = "not supported"
 
 
 def read(proc: str, sysfs: str) -> dict[str, Any]:
@@ -19,11 +23,17 @@ def read(proc: str, sysfs: str) -> dict[str, Any]:
             name: value.split()[0] for name, _, value in (line.partition(":") for line in file)
         }
     unread: dict[str, str] = {}
+    if "HardwareCorrupted" not in sizes:
+        unread["poisoned_kib"] = _NOT_SUPPORTED  # a kernel without CONFIG_MEMORY_FAILURE
     return {
         "total_mib": int(sizes["MemTotal"]) // _KIB_A_MIB,
         "available_mib": int(sizes["MemAvailable"]) // _KIB_A_MIB,
         "uncorrected": _sum(sysfs, "ue_count", unread, "uncorrected"),
         "corrected": _sum(sysfs, "ce_count", unread, "corrected"),
+        "poisoned_kib": int(sizes["HardwareCorrupted"])
+        if "HardwareCorrupted" in sizes
+        else None,
+        "machine_checks": _machine_checks(proc, unread),
         "unread": unread,
     }
 
@@ -31,7 +41,7 @@ def read(proc: str, sysfs: str) -> dict[str, Any]:
 def _sum(sysfs: str, name: str, unread: dict[str, str], field: str) -> int | None:
     files = glob.glob(f"{sysfs}/devices/system/edac/mc/mc[0-9]*/{name}")
     if not files:
-        unread[field] = "not supported"  # no EDAC driver for this machine
+        unread[field] = _NOT_SUPPORTED  # no EDAC driver for this machine
         return None
     total = 0
     for path in files:
@@ -42,3 +52,18 @@ def _sum(sysfs: str, name: str, unread: dict[str, str], field: str) -> int | Non
             unread[field] = str(error)
             return None
     return total
+
+
+def _machine_checks(proc: str, unread: dict[str, str]) -> int | None:
+    try:
+        with open(f"{proc}/interrupts", encoding="ascii", errors="replace") as file:
+            for line in file:
+                name, _, counts = line.partition(":")
+                if name.strip() == "MCE":
+                    # One event reaches every processor.
+                    return max(int(word) for word in counts.split() if word.isdecimal())
+    except (OSError, ValueError) as error:
+        unread["machine_checks"] = str(error)
+        return None
+    unread["machine_checks"] = _NOT_SUPPORTED  # not an x86 processor
+    return None

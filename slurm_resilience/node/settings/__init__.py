@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from slurm_resilience.node.checks import CHECKS
+from slurm_resilience.node.settings.asked import DcgmSettings, PowerSettings
 from slurm_resilience.node.settings.expectations import (
     DiskExpectation,
     Expectations,
@@ -13,15 +14,19 @@ from slurm_resilience.node.settings.expectations import (
 )
 from slurm_resilience.node.settings.thresholds import Thresholds
 from slurm_resilience.settings import Seconds
+from slurm_resilience.slurm.hostlist import expand
 
 __all__ = [
     "BLIND",
     "Budgets",
+    "DcgmSettings",
     "DiskExpectation",
+    "Drains",
     "Expectations",
     "Level",
     "LinkExpectation",
     "NodeSettings",
+    "PowerSettings",
     "Thresholds",
 ]
 
@@ -44,7 +49,19 @@ class Budgets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     slow_probe_s: Annotated[float, Meta(gt=0, le=45)] = 30.0
     """For one probe in the health check."""
     slurm_s: Annotated[float, Meta(gt=0, le=10)] = 3.0
-    """For one question to Slurm."""
+    """For all that a hook asks of Slurm before it acts."""
+
+
+class Drains(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How far drains go."""
+
+    most_percent: Annotated[int, Meta(ge=1, le=100)] = 50
+    """Of the nodes that share a partition with this one, drained by this project; one at least, 100:
+    no limit. Past it an unfit node is kept in use, loudly: what looks like half a cluster going
+    bad at once is most often one switch, one driver, or one wrong setting."""
+    repeats_s: Seconds = 30 * 24 * 3600.0
+    """A fault that comes back within this time is a repeated one: a reboot is advised the second
+    time, a new part the third, and from then on only a person gives the node back."""
 
 
 class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -54,6 +71,8 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """observe: say what would be drained, refused or killed, and do nothing."""
     expect: Expectations = Expectations()
     thresholds: Thresholds = Thresholds()
+    power: PowerSettings = PowerSettings()
+    dcgm: DcgmSettings = DcgmSettings()
     checks: dict[str, Level | bool] = {}
     """Check id -> off, or the severity that its findings get."""
     xids: dict[Annotated[int, Meta(ge=1)], Level | bool] = {}
@@ -63,6 +82,13 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Clean health checks in a row before a drain of ours is lifted."""
     verdict_age_s: Seconds = 1800.0
     """How long the prolog believes what the last health check found."""
+    drains: Drains = Drains()
+    grace_s: Annotated[float, Meta(ge=0, le=3600)] = 120.0
+    """After boot: what heals by itself (a link, a mount, a service) is only said until then. They
+    come up one after the other, while slurmd may be up already."""
+    profiles: dict[Annotated[str, Meta(min_length=1)], Expectations] = {}
+    """Slurm host list, `gpu[001-128]` -> what those nodes have. The first that holds a node takes
+    the place of `node.expect` there; `facts --learn` writes one."""
 
     def __post_init__(self) -> None:
         """
@@ -70,6 +96,8 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
         YAML reads the bare word off as false, so that is what it means here too.
         """
+        for nodes in self.profiles:
+            expand(nodes)  # says what is wrong with it
         for levels in (self.checks, self.xids):
             for key, level in levels.items():
                 if level is True:
@@ -82,3 +110,10 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise ValueError(
                     f"checks: {check} says only what was not seen; it cannot drain"
                 )
+
+    def at(self, node: str) -> "NodeSettings":
+        """The settings of one node: its profile, where it has one, in place of `expect`."""
+        for nodes, profile in self.profiles.items():
+            if node in expand(nodes):
+                return msgspec.structs.replace(self, expect=profile)
+        return self

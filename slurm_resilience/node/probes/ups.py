@@ -1,0 +1,37 @@
+"""One uninterruptible power supply, as Network UPS Tools tell it (upsc)."""
+
+from __future__ import annotations
+
+from slurm_resilience.node.probes import tool
+
+TYPE_CHECKING = False  # typing takes longer to import than a probe may run
+if TYPE_CHECKING:
+    from typing import Any
+
+_FIGURES = {"charge_percent": "battery.charge", "runtime_s": "battery.runtime"}
+
+
+def read(name: str, tools: list[str]) -> dict[str, Any]:
+    """As `facts.UpsFacts`. Raises OSError where NUT does not tell how it stands."""
+    upsc = tool.found("upsc", tools)
+    if upsc is None:
+        raise OSError("upsc is not installed, and power.ups asks for it")
+    pairs = (line.partition(": ") for line in tool.output([upsc, name]).splitlines())
+    told = {key.strip(): value.strip() for key, _, value in pairs}
+    if not told.get("ups.status"):
+        raise OSError(f"{upsc} said no ups.status of {name}")
+    unread: dict[str, str] = {}
+    figures = {field: _figure(told, key, unread, field) for field, key in _FIGURES.items()}
+    return {
+        "name": name, "status": told["ups.status"].split(), **figures, "unread": unread,
+    }  # fmt: skip
+
+
+def _figure(told: dict[str, str], key: str, unread: dict[str, str], field: str) -> float | None:
+    try:
+        return float(told[key])
+    except KeyError:
+        unread[field] = "not supported"
+    except ValueError:
+        unread[field] = f"no figure: {told[key]}"
+    return None
