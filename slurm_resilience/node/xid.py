@@ -1,8 +1,8 @@
 """
 What an Xid asks for: NVIDIA's own catalogue of actions, and what this project makes of them.
 
-The action is NVIDIA's (its Xid catalogue, as far as drivers of 2025); a few codes are decided by
-their text. The severity is ours: an application's own error never costs a node.
+The action is NVIDIA's (its Xid catalogue, as far as drivers of 2025; 168, of which it states none,
+by what AWS does); a few codes are decided by their text. The severity is ours: an application's own error never costs a node.
 """
 
 import re
@@ -24,6 +24,8 @@ class Action(Enum):
     CHECK_MECHANICALS = "check power and seating"
     UPDATE_SWFW = "update driver or firmware"
     WORKFLOW = "look at what goes with it"
+    CHECK_UVM = "look at what the memory manager says beside it"
+    NONE_STATED = "NVIDIA states no action"
     UNLISTED = "not in NVIDIA's catalogue"
 
 
@@ -34,14 +36,16 @@ _CODES: dict[Action, tuple[int | range, ...]] = {
     ),
     Action.IGNORE: (
         14, 37, 38, 43, 44, 63, 66, 67, 92, 93, range(106, 109), 121, 137, 141, 152, 153, 157,
-        160, 161,
+        160, 161, 162,
     ),
     Action.RESET_GPU: (46, 62, 64, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158),
-    Action.RESTART_BM: (79,),
+    Action.RESTART_BM: (79, 168),
     Action.RESTART_VM: (151,),
     Action.CHECK_MECHANICALS: (54,),
     Action.UPDATE_SWFW: (78,),
     Action.WORKFLOW: (45, 48, 74, range(144, 151)),
+    Action.CHECK_UVM: (159,),
+    Action.NONE_STATED: (range(163, 168), range(169, 174)),
 }  # fmt: skip
 
 ACTIONS: dict[int, Action] = {
@@ -60,12 +64,19 @@ SEVERITIES: dict[Action, Severity] = {
     Action.CHECK_MECHANICALS: Severity.DRAIN,
     Action.UPDATE_SWFW: Severity.WARN,
     Action.WORKFLOW: Severity.WARN,
+    Action.CHECK_UVM: Severity.WARN,
+    Action.NONE_STATED: Severity.WARN,
     Action.UNLISTED: Severity.WARN,
 }
 
 REMAP_RECORDED = 63
 OFF_THE_BUS = 79
 RECOVERY_CHANGED = 154
+DOUBLE_BIT = (48, 171, 172)
+"""171 and 172 say of a 48 whether it hit DRAM or SRAM."""
+NO_RESET_HELPS = (64, OFF_THE_BUS)
+CANCELLED_BY = {163: 162}
+"""162: power smoothing, which 163 called off, is engaged again."""
 
 _CHANGED_TO = re.compile(r"\bto 0x[0-9a-fA-F]+ \((?P<action>[^)]*)\)")
 _RECOVERIES: tuple[tuple[str, Severity], ...] = (
@@ -81,8 +92,11 @@ def action_of(code: int) -> Action:
     return ACTIONS.get(code, Action.UNLISTED)
 
 
-def advice_of(code: int) -> str:
+def advice_of(event: KernelEvent) -> str:
     """What helps, in a few words."""
+    if event.caused_by is not None:
+        return f"clean-up behind Xid {event.caused_by}, whose own line is missing"
+    code = event.code or 0
     return _ADVICE.get(code) or action_of(code).value
 
 
@@ -108,7 +122,7 @@ def _nvlink(event: KernelEvent) -> Severity:
 
 
 def _nvlink5(event: KernelEvent) -> Severity:
-    return Severity.WARN if event.fatal is False else Severity.DRAIN
+    return Severity.DRAIN if event.fatal else Severity.WARN
 
 
 def _recovery(event: KernelEvent) -> Severity:
@@ -127,7 +141,8 @@ def _replace(_: KernelEvent) -> Severity:
 
 _SPECIAL: dict[int, Callable[[KernelEvent], Severity]] = {
     45: _cleanup,
-    48: _reset_when_idle,  # a double-bit error: the memory is wrong until the reset
+    # a double-bit error: the memory is wrong until the reset
+    **dict.fromkeys(DOUBLE_BIT, _reset_when_idle),
     REMAP_RECORDED: _reset_when_idle,  # NVIDIA: nothing now; the next reset maps the row out
     64: _replace,  # the row could not be remapped
     74: _nvlink,
@@ -138,7 +153,7 @@ _SPECIAL: dict[int, Callable[[KernelEvent], Severity]] = {
 
 _ADVICE: dict[int, str] = {
     45: "clean-up behind another error",
-    48: "reset the GPU when idle",
+    **dict.fromkeys(DOUBLE_BIT, "reset the GPU when idle"),
     REMAP_RECORDED: "reset the GPU when idle",
     64: "replace the GPU",
     74: "look at the NVLinks",

@@ -14,40 +14,40 @@ LOGS = Path(__file__).parents[1] / "kernel_log"
 
 VERDICTS: dict[str, list[str]] = {
     "xid_79": [
-        "drain xid 0000:05:00",
-        "drain xid 0000:b3:00",
-        "drain xid 0000:01:00",
+        "drain xid 0000:05:00.0",
+        "drain xid 0000:b3:00.0",
+        "drain xid 0000:01:00.0",
     ],
     "gpu_fell_off_bus": [
-        "drain gpu-fell-off-bus 0000:b3:00",
-        "drain gpu-fell-off-bus 0000:29:00",
-        "drain gpu-fell-off-bus 0000:18:00",
+        "drain gpu-fell-off-bus 0000:b3:00.0",
+        "drain gpu-fell-off-bus 0000:29:00.0",
+        "drain gpu-fell-off-bus 0000:18:00.0",
     ],
-    "xid_94": ["ok xid 0000:0f:00"],
-    "xid_64": ["drain xid 0000:0f:00"],
-    "xid_63": ["drain-when-idle xid 0000:10:1c"],
-    "xid_13_and_109": ["drain-when-idle xid 0000:cb:00", "ok xid 0000:cb:00"],
-    "xid_45_then_hung_task": ["warn hung-task cache_mgr_event", "ok xid 0000:61:00"],
+    "xid_94": ["ok xid 0000:0f:00.0"],
+    "xid_64": ["drain xid 0000:0f:00.0"],
+    "xid_63": ["drain-when-idle xid 0000:10:1c.0"],
+    "xid_13_and_109": ["drain-when-idle xid 0000:cb:00.0", "ok xid 0000:cb:00.0"],
+    "xid_45_then_hung_task": ["warn hung-task cache_mgr_event", "ok xid 0000:61:00.0"],
     "xid_45_caused_by_others": [
-        "unknown xid 0000:dc:00",
-        "unknown xid 0000:ed:00",
-        "unknown xid 0000:ba:00",
+        "unknown xid 0000:dc:00.0",
+        "unknown xid 0000:ed:00.0",
+        "unknown xid 0000:ba:00.0",
     ],
     "xid_144_to_150": [
-        "drain xid 0018:01:00",
-        "drain xid 0008:01:00",
-        "drain xid 0000:04:00",
-        "warn xid 0008:01:00",
-        "warn xid 0018:01:00",
-        "warn xid 0008:01:00",
+        "drain xid 0018:01:00.0",
+        "drain xid 0008:01:00.0",
+        "drain xid 0000:04:00.0",
+        "warn xid 0008:01:00.0",
+        "warn xid 0018:01:00.0",
+        "warn xid 0008:01:00.0",
     ],
-    "xid_74": ["drain-when-idle xid 0003:00:00"],
+    "xid_74": ["drain-when-idle xid 0003:00:00.0"],
     "xid_154": [
-        "drain xid 0000:2b:00",
-        "drain-when-idle xid 0000:1b:00",
-        "ok xid 0000:3b:00",
+        "drain xid 0000:2b:00.0",
+        "drain-when-idle xid 0000:1b:00.0",
+        "ok xid 0000:3b:00.0",
     ],
-    "sxid": ["drain sxid 0000:00:00", "warn sxid 0000:05:00", "warn sxid 0000:0a:00"],
+    "sxid": ["drain sxid 0000:00:00.0", "warn sxid 0000:05:00.0", "warn sxid 0000:0a:00.0"],
     "mlx5": [
         "drain nic-fault 0000:03:00.0",
         "drain nic-fault 0000:d2:00.0",
@@ -56,8 +56,12 @@ VERDICTS: dict[str, list[str]] = {
         "warn nic-fault 0000:65:00.0",
         "ok nic-fault 0000:41:00.1",
     ],
-    "settled_by_driver_load": ["ok xid 0000:1b:00"],
-    "unknown_xid": ["warn xid 0000:1b:00"],
+    "settled_by_driver_load": [
+        "ok xid 0000:1b:00.0",
+        "ok xid 0000:2b:00.0",
+        "ok xid 0000:1b:00.0",
+    ],
+    "unknown_xid": ["warn xid 0000:1b:00.0"],
 }
 
 
@@ -103,7 +107,7 @@ def test_a_lost_gpu_counts_once_when_its_xid_follows() -> None:
         "NVRM: Xid (PCI:0000:b3:00): 79, GPU has fallen off the bus.",
     ]
 
-    assert verdicts(facts_of(lines)) == ["drain xid 0000:b3:00"]
+    assert verdicts(facts_of(lines)) == ["drain xid 0000:b3:00.0"]
 
 
 def test_a_message_of_several_lines_in_one_record_is_joined() -> None:
@@ -112,7 +116,7 @@ def test_a_message_of_several_lines_in_one_record_is_joined() -> None:
         "NVRM: The NVIDIA GPU 0000:b3:00.0\nNVRM: (PCI ID: 10de:26b5)\nNVRM: fallen off the bus"
     )
 
-    assert verdicts(facts_of([message])) == ["drain gpu-fell-off-bus 0000:b3:00"]
+    assert verdicts(facts_of([message])) == ["drain gpu-fell-off-bus 0000:b3:00.0"]
 
 
 def test_a_cleanup_is_settled_by_the_line_of_its_cause() -> None:
@@ -122,14 +126,14 @@ def test_a_cleanup_is_settled_by_the_line_of_its_cause() -> None:
         "NVRM: Xid (PCI:0000:dc:00): 45, pid=1, name=p, Ch 1 caused by previous Xid 149",
     ]
 
-    assert verdicts(facts_of(lines)) == ["warn xid 0000:dc:00", "ok xid 0000:dc:00"]
+    assert verdicts(facts_of(lines)) == ["warn xid 0000:dc:00.0", "ok xid 0000:dc:00.0"]
 
 
 def test_an_injected_nvlink_error_is_a_test() -> None:
     """`i1` in an NVLink line marks an error that somebody injected."""
     line = "NVRM: Xid (PCI:0018:01:00): 149, NETIR_LINK_EVT Fatal XC0 i1 Link 09 (0x0)"
 
-    assert verdicts(facts_of([line])) == ["ok xid 0018:01:00"]
+    assert verdicts(facts_of([line])) == ["ok xid 0018:01:00.0"]
 
 
 def test_a_recorded_remap_is_settled_once_nothing_is_pending() -> None:
@@ -144,14 +148,14 @@ def test_a_repeated_nvlink_error_does_not_wait() -> None:
     """One Xid 74 waits until the node is idle, a second one does not."""
     line = "NVRM: Xid (PCI:0003:00:00): 74, NVLink: fatal error detected on link 14(0x0)"
 
-    assert verdicts(facts_of([line, line])) == ["drain xid 0003:00:00"]
+    assert verdicts(facts_of([line, line])) == ["drain xid 0003:00:00.0"]
 
 
 def test_transmit_timeouts_become_a_fault_when_they_repeat() -> None:
     """A network adapter may stumble; again and again is a fault."""
     line = "NETDEV WATCHDOG: eth0 (mlx5_core): transmit queue 3 timed out"
 
-    assert verdicts(facts_of([line] * 3)) == ["drain-when-idle nic-fault node"]
+    assert verdicts(facts_of([line] * 3)) == ["drain-when-idle nic-fault eth0"]
 
 
 @pytest.mark.parametrize("code", ["off", "warn"])
@@ -165,8 +169,8 @@ def test_one_xid_can_be_set_apart(code: Level) -> None:
     findings = judge(facts_of(lines), NodeSettings(xids={109: code}))
 
     told = {one.subject: one.severity.value for one in findings}
-    assert told.pop("0000:2b:00") == "drain-when-idle"
-    assert told == ({} if code == "off" else {"0000:1b:00": "warn"})
+    assert told.pop("0000:2b:00.0") == "drain-when-idle"
+    assert told == ({} if code == "off" else {"0000:1b:00.0": "warn"})
 
 
 @pytest.mark.parametrize(
@@ -174,7 +178,7 @@ def test_one_xid_can_be_set_apart(code: Level) -> None:
 )
 def test_every_spelling_of_a_pci_address_is_one_device(text: str) -> None:
     """The driver, NVML and lspci write the same address in their own ways."""
-    assert normalised_pci(text) == "0000:1b:00"
+    assert normalised_pci(text) == "0000:1b:00.0"
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ FINDINGS: dict[str, list[str]] = {
     "disk_hung": ["unknown probe-hung disk:/scratch"],
     "memory_uncorrected": ["drain-when-idle memory-uncorrected node"],
     "memory_missing": ["drain-when-idle memory-missing node"],
-    "xid_79_and_gpu_gone": ["drain gpu-missing node", "drain xid 0000:2b:00"],
+    "xid_79_and_gpu_gone": ["drain gpu-missing node", "drain xid 0000:2b:00.0"],
     "xid_13_storm": ["ok xid gpu0"],
 }
 

@@ -8,9 +8,12 @@ KERNEL_CHECKS: dict[str, Check] = {
         meaning="the NVIDIA driver reported an Xid",
         rule=(
             "by NVIDIA's action: restart the application is nothing, reset drains when idle, "
-            "reboot drains"
+            "reboot drains; settled by a driver load or GPU reset after it"
         ),
-        why="NVIDIA's Xid catalogue; an application's own error never costs a node",
+        why=(
+            "NVIDIA's Xid catalogue; an application's own error never costs a node, and an old "
+            "Xid none again (azurehpc issue 648)"
+        ),
         heals="reset",
         of_gpus=True,
     ),
@@ -33,6 +36,14 @@ KERNEL_CHECKS: dict[str, Check] = {
         heals="reboot",
         of_gpus=True,
     ),
+    "gpu-init-failed": Check(
+        probe="kernel_log",
+        meaning="the driver could not start a GPU; reset it, then look at the driver's version",
+        rule="RmInitAdapter failed: warn",
+        why="said each time that somebody asks; whether a GPU is missing decides `gpu-missing`",
+        heals="reset",
+        of_gpus=True,
+    ),
     "nic-fault": Check(
         probe="kernel_log",
         meaning="a network adapter's driver reported a fault",
@@ -42,6 +53,58 @@ KERNEL_CHECKS: dict[str, Check] = {
         ),
         why="mlx5 driver sources; one time-out is weather",
         heals="reboot",
+    ),
+    "pcie-error": Check(
+        probe="kernel_log",
+        meaning="a PCIe link or the device behind it failed; reboot, then look at its seating",
+        rule=(
+            "AER or DPC says fatal: drain when idle, warn where the driver took the device up "
+            "again; non-fatal, a card gone from its slot: warn; corrected: nothing"
+        ),
+        why="AER's own word; corrected errors are repeated by the link, their rate is another check",
+        heals="reboot",
+        slow=True,
+    ),
+    "host-memory-error": Check(
+        probe="kernel_log",
+        meaning="memory or a processor gave wrong data; the DIMM or processor needs replacing",
+        rule=(
+            "EDAC, a machine check or the firmware says uncorrected: drain when idle; deferred, or "
+            "told at boot of before it: warn; corrected: nothing"
+        ),
+        why="by the status word: a corrected event has the same head line (gcm drains for it)",
+        heals="reboot",
+        slow=True,
+    ),
+    "disk-error": Check(
+        probe="kernel_log",
+        meaning="the kernel reports errors of a disk",
+        rule=(
+            "given up by the kernel: drain when idle; I/O errors, resets, time-outs: warn, at "
+            "`thresholds.disk_errors` of one disk drain when idle"
+        ),
+        why="one error is weather, and a disk that goes is not the first time",
+        heals="repair",
+        slow=True,
+    ),
+    "file-system-error": Check(
+        probe="kernel_log",
+        meaning="a file system is damaged; check it",
+        rule=(
+            "remounted read-only or shut down: drain; an error that ext4, XFS or Btrfs found: drain "
+            "when idle; images in files are left out"
+        ),
+        why="what is written from then on may be lost",
+        heals="reboot",
+        slow=True,
+    ),
+    "nfs-silent": Check(
+        probe="kernel_log",
+        meaning="a file server does not answer",
+        rule="not responding, and no later OK: warn",
+        why="a silent server silences all its nodes at once, so it is no node's fault by itself",
+        heals="itself",
+        slow=True,
     ),
     "hung-task": Check(
         probe="kernel_log",

@@ -9,8 +9,14 @@ RESET_REQUIRED = "ResetRequired"
 """The reason of what a GPU answers only after a reset."""
 
 
+WORKING_PERCENT = 50
+"""From this utilization on a GPU is at work, so that its clocks and its bus should be too."""
+SOFTWARE_POWER_CAP = 0x4
+"""Clock event reason: the board keeps to its power limit, as it should."""
+
+
 class GpuProcess(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A process that computes on a GPU."""
+    """A process that uses a GPU: computes, draws, or goes through MPS."""
 
     pid: int
     memory_mib: int | None = None
@@ -22,10 +28,11 @@ class GpuFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     index: int
     uuid: str | None = None
     pci: str | None = None
-    """Normalised: `0000:1b:00`."""
+    """Normalised: `0000:1b:00.0`."""
     minor: int | None = None
     name: str | None = None
     serial: str | None = None
+    vbios: str | None = None
     lost: bool = False
     """NVML answered "GPU is lost", or gave no handle for it."""
     reset_required: bool = False
@@ -34,6 +41,8 @@ class GpuFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     ecc_uncorrected: int | None = None
     """Volatile: since the driver was loaded or the GPU reset."""
     ecc_uncorrected_aggregate: int | None = None
+    """Over the board's lifetime."""
+    sram_uncorrected_aggregate: int | None = None
     ecc_corrected: int | None = None
     """Volatile."""
     remapped_corrected: int | None = None
@@ -41,17 +50,32 @@ class GpuFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     remapped_uncorrected: int | None = None
     remap_pending: bool | None = None
     remap_failed: bool | None = None
+    remap_banks_exhausted: int | None = None
+    """Banks of memory without a spare row left."""
     retired_pending: bool | None = None
+    retired_single_bit: int | None = None
+    """Pages retired because of repeated single-bit errors; boards before Ampere."""
+    retired_double_bit: int | None = None
     recovery_action: int | None = None
     """NVML_GPU_RECOVERY_ACTION_…"""
     temperature_c: int | None = None
+    temperature_slowdown_c: int | None = None
+    """The board's own limit, at which its hardware slows down."""
+    temperature_margin_c: int | None = None
+    """Degrees left to the board's limit, where it tells that instead."""
     power_w: float | None = None
     power_limit_w: float | None = None
+    power_limit_default_w: float | None = None
     utilization_percent: int | None = None
     memory_used_mib: int | None = None
     memory_total_mib: int | None = None
     throttle_reasons: int | None = None
     """NVML's bit mask of clock event reasons."""
+    clock_mhz: int | None = None
+    """Of the SMs, as are the next three."""
+    clock_max_mhz: int | None = None
+    application_clock_mhz: int | None = None
+    application_clock_default_mhz: int | None = None
     pcie_width: int | None = None
     pcie_width_max: int | None = None
     pcie_generation: int | None = None
@@ -59,8 +83,54 @@ class GpuFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     pcie_replays: int | None = None
     nvlinks: tuple[bool, ...] | None = None
     """Whether each NVLink is up."""
+    nvlinks_seen: int | None = None
+    """Most NVLinks that were up at once, as far as this boot's earlier hooks saw."""
+    nvlink_crc_errors: int | None = None
+    """Over all links, as are the next two."""
+    nvlink_replays: int | None = None
+    nvlink_recoveries: int | None = None
+    fabric_state: int | None = None
+    """NVML_GPU_FABRIC_STATE_…: how far the fabric manager came with it."""
+    fabric_status: int | None = None
+    """NVML_ERROR_… that it came to, 0 for none."""
+    fabric_health: int | None = None
+    """NVML_GPU_FABRIC_HEALTH_MASK_…"""
     persistence: bool | None = None
     mig: bool | None = None
+    mig_devices: tuple[str, ...] = ()
+    """UUIDs of the MIG devices that are cut out of it."""
     processes: tuple[GpuProcess, ...] | None = None
     unread: Mapping[str, str] = {}
     """Field -> why it could not be read."""
+
+    @property
+    def nvlinks_up(self) -> int | None:
+        """How many NVLinks are up."""
+        return None if self.nvlinks is None else sum(self.nvlinks)
+
+    @property
+    def is_working(self) -> bool:
+        """Whether it is at work; False too where that was not read."""
+        return (self.utilization_percent or 0) >= WORKING_PERCENT
+
+    @property
+    def pcie_generations_lost(self) -> int | None:
+        """Generations below its best, at work; None when idle, where the link rests at the first."""
+        if not self.is_working or self.pcie_generation is None:
+            return None
+        return max(0, (self.pcie_generation_max or 0) - self.pcie_generation)
+
+    @property
+    def working_clock_percent(self) -> int | None:
+        """The SMs' clock against its greatest, at work and with power to spare; else None."""
+        capped = (self.throttle_reasons or 0) & SOFTWARE_POWER_CAP
+        if not self.is_working or capped or self.clock_mhz is None or not self.clock_max_mhz:
+            return None
+        return self.clock_mhz * 100 // self.clock_max_mhz
+
+    @property
+    def memory_without_process_mib(self) -> int | None:
+        """Memory in use though no process uses the GPU; 0 where one does."""
+        if self.memory_used_mib is None or self.processes is None:
+            return None
+        return 0 if self.processes else self.memory_used_mib

@@ -1,0 +1,88 @@
+"""Lines of disks, file systems and file servers."""
+
+import re
+
+from slurm_resilience.node.kernel_lines.event import KernelEvent
+
+_NVME = re.compile(r"nvme (?P<device>nvme\d+): (?P<rest>.*)")
+_NVME_MESSAGES: tuple[tuple[str, re.Pattern[str]], ...] = (
+    (
+        "gone",
+        re.compile(
+            r"Removing after probe failure|Disabling device after reset failure"
+            r"|Device not ready; aborting"
+        ),
+    ),
+    ("reset", re.compile(r"controller is down; will reset")),
+    ("timeout", re.compile(r"I/O (?:tag )?\d+ .*timeout")),
+)
+_BLOCK = re.compile(
+    r"(?:(?P<medium>critical (?:medium|target) error)|I/O error), dev (?P<device>[\w!-]+), .*"
+)
+_NO_DISK = ("sr", "fd", "loop", "ram", "zram", "nbd", "scd")
+"""Drives without a medium, and images in files: what they say is no fault of the node."""
+
+_FILE_SYSTEM = re.compile(
+    r"(?P<type>EXT[234]-fs|XFS|BTRFS|F2FS-fs)(?: error| warning| critical)?:? "
+    r"\((?:device )?(?P<device>[^)\s]+)[^)]*\):? ?(?P<rest>.*)"
+)
+_FILE_SYSTEM_MESSAGES: tuple[tuple[str, re.Pattern[str]], ...] = (
+    (
+        "read-only",
+        re.compile(r"Remounting filesystem read-only|forced readonly", re.IGNORECASE),
+    ),
+    (
+        "shut-down",
+        re.compile(
+            r"Shutting down filesystem|Filesystem has been shut down|xfs_do_force_shutdown"
+        ),
+    ),
+    (
+        "error",
+        re.compile(
+            r"EXT[234]-fs error|Corruption (?:of|detected|warning)|metadata I/O error"
+            r"|log I/O error|BTRFS critical|BTRFS error|Metadata (?:CRC|corruption)"
+        ),
+    ),
+)
+_NFS = re.compile(r"nfs: server (?P<server>\S+) (?P<what>not responding\b.*|OK\b)")
+
+
+def nvme(line: str) -> KernelEvent | None:
+    """A controller that stumbles or is gone."""
+    found = _NVME.search(line)
+    what = found and next(
+        (what for what, pattern in _NVME_MESSAGES if pattern.search(found["rest"])), None
+    )
+    if not found or not what:
+        return None
+    return KernelEvent("disk", found["rest"].strip(), device=found["device"], what=what)
+
+
+def block(line: str) -> KernelEvent | None:
+    """A read or write that a disk did not do."""
+    found = _BLOCK.search(line)
+    if not found or found["device"].rstrip("0123456789") in _NO_DISK:
+        return None
+    what = "medium" if found["medium"] else "io"
+    return KernelEvent("disk", found[0].strip(), device=found["device"], what=what)
+
+
+def file_system(line: str) -> KernelEvent | None:
+    """A file system that found itself damaged, or gave up."""
+    found = _FILE_SYSTEM.search(line)
+    what = found and next(
+        (what for what, pattern in _FILE_SYSTEM_MESSAGES if pattern.search(found[0])), None
+    )
+    if not found or not what or found["device"].rstrip("0123456789") in _NO_DISK:
+        return None
+    return KernelEvent("file-system", found[0].strip(), device=found["device"], what=what)
+
+
+def nfs(line: str) -> KernelEvent | None:
+    """A file server that went silent, or came back."""
+    found = _NFS.search(line)
+    if not found:
+        return None
+    what = "answers" if found["what"] == "OK" else "silent"
+    return KernelEvent("nfs", found[0].strip(), device=found["server"], what=what)
