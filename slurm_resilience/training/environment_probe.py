@@ -25,7 +25,7 @@ IMAGE_VARIABLES = (
 SIF_MAGIC = b"SIF_MAGIC"
 SIF_HEADER = slice(32, 64)
 """Launcher (32 bytes), then magic (10), version (3), architecture (3) and the image's UUID (16)."""
-SECRET = re.compile(r"(?i)(key|token|secret|password|passwd|credential)")
+SECRET = re.compile(r"(?i)(^|[-_.])(api)?(key|token|secret|password|passwd|credentials?)$")
 
 
 def environment() -> Environment:

@@ -91,6 +91,14 @@ def near_the_end(directory: Path) -> None:
     run.finish(save=False)
 
 
+def nan_on_one(directory: Path) -> None:
+    """One step, with a loss that is no number on rank 1 alone."""
+    run = Run(checkpoints=Checkpoints(directory), state={"model": Level()})
+    run.restore()
+    run.step(0, loss=float("nan") if torch.distributed.get_rank() == 1 else 0.5)
+    run.finish()
+
+
 def skipping(directory: Path) -> int:
     """Steps until three checkpoints are there, saved at every step that is free for it."""
     checkpoints = Checkpoints(directory, every_steps=1, keep=100, if_busy="skip")

@@ -1,12 +1,24 @@
 """A poisoned state: marked when it is saved, never in the way of the last good one."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+from torch import nn
 
 from slurm_resilience.checkpoint_files.keep import superfluous
-from slurm_resilience.checkpoint_files.listing import Found
+from slurm_resilience.checkpoint_files.listing import Found, found
 from slurm_resilience.checkpoint_files.manifest import Manifest
+from slurm_resilience.errors import CheckpointLoadError
+from slurm_resilience.training import Checkpoints, Run
+from slurm_resilience.training.restoring import Prefer
+from tests.training import jobs
+from tests.training.jobs import Level
+from tests.training.ranks import on_ranks
+
+NAN, INFINITY = float("nan"), float("inf")
 
 
 def entry(step: int, poison: str = "") -> Found:
@@ -33,3 +45,155 @@ def test_the_last_good_checkpoint_stays_when_newer_ones_are_poisoned(
     going = superfluous(entries, keep=2, unsound=())
 
     assert [path.name for path in going] == [f"step-{step}" for step in go]
+
+
+def poisons(directory: Path) -> dict[int, str]:
+    """What each checkpoint says of its state."""
+    entries = [entry.manifest for entry in found(directory) if entry.manifest]
+    return {manifest.step: manifest.poison for manifest in entries}
+
+
+def parts() -> dict[str, Any]:
+    """A state of many parts, the optimizer's among them."""
+    model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
+    model.register_buffer("mask", torch.full((4, 4), -INFINITY).triu(1))
+    optimizer = torch.optim.AdamW(model.parameters())
+    model(torch.rand(4, 4)).sum().backward()
+    optimizer.step()
+    return {
+        "model": model,
+        "optimizer": optimizer,
+        "best": INFINITY,
+        "x": torch.full((2,), NAN),
+    }
+
+
+def first_moment(state: dict[str, Any]) -> torch.Tensor:
+    """Of the first parameter."""
+    moment: torch.Tensor = next(iter(state["optimizer"].state.values()))["exp_avg"]
+    return moment
+
+
+POISONS: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
+    "a parameter": (
+        lambda state: state["model"][0].weight.data[1, 2].fill_(NAN),
+        "model/0.weight holds NaN or infinity",
+    ),
+    "a half": (
+        lambda state: state["model"].to(torch.bfloat16)[1].bias.data[3].fill_(-INFINITY),
+        "model/1.bias holds NaN or infinity",
+    ),
+    "a moment": (
+        lambda state: first_moment(state)[0, 0].fill_(INFINITY),
+        "optimizer/state/0/exp_avg holds NaN or infinity",
+    ),
+    "nothing": (lambda _: None, ""),
+}
+
+
+@pytest.mark.parametrize(("poison", "says"), POISONS.values(), ids=POISONS)
+def test_a_poisoned_state_is_marked_where_it_is_saved(
+    tmp_path: Path,
+    poison: Callable[[dict[str, Any]], Any],
+    says: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Parameters and optimizer are looked at; a mask and the user's own numbers may be infinite."""
+    state = parts()
+    poison(state)
+    run = Run(checkpoints=Checkpoints(tmp_path / "c"), state=state)
+    run.restore()
+    run.step(0, loss=0.5)
+    run.finish()
+
+    assert poisons(tmp_path / "c") == {0: says}
+    assert (f"step 0 is saved, but {says}" in caplog.text) == bool(says)
+
+
+@pytest.mark.parametrize(
+    ("loss", "is_poison"),
+    [(0.5, False), (None, False), (NAN, True), (torch.tensor(-INFINITY), True),
+     (torch.tensor([1.0, NAN]), True), (torch.tensor(2.0, requires_grad=True), False)],
+    ids=["number", "not told", "NaN", "tensor", "of each sample", "with gradient"],
+)  # fmt: skip
+def test_a_loss_that_is_no_number_marks_the_checkpoint(
+    tmp_path: Path, loss: float | torch.Tensor | None, *, is_poison: bool
+) -> None:
+    """The parameters may still be whole, but what made the loss is in the state."""
+    run = Run(checkpoints=Checkpoints(tmp_path / "c", every_steps=2), state={"model": Level()})
+    run.restore()
+    run.step(0, loss=1.0)
+    run.step(1, loss=loss)
+    run.finish()
+
+    assert poisons(tmp_path / "c") == {1: "the loss is NaN or infinite" if is_poison else ""}
+
+
+def poisoned_from(directory: Path, first: int, last: int) -> None:
+    """Save each step up to *last*, from *first* on with a NaN in it; two are kept."""
+    model = Level()
+    checkpoints = Checkpoints(directory, every_steps=1, keep=2)
+    run = Run(checkpoints=checkpoints, state={"model": model})
+    for step in range(run.restore(), last + 1):
+        model.rise(step)
+        if step >= first:
+            with torch.no_grad():
+                model.first[7] = NAN
+        run.step(step)
+    run.finish()
+
+
+def restored(directory: Path, prefer: Prefer = "newest") -> tuple[int, float]:
+    """The first step to do, and the level of the state."""
+    model = Level()
+    run = Run(checkpoints=Checkpoints(directory), state={"model": model})
+    try:
+        return run.restore(prefer=prefer), model.level()
+    finally:
+        run.close()
+
+
+def test_the_last_good_checkpoint_is_not_rotated_out(tmp_path: Path) -> None:
+    """However many poisoned ones follow."""
+    poisoned_from(tmp_path / "c", first=3, last=9)
+
+    assert [step for step, why in poisons(tmp_path / "c").items() if not why] == [2]
+    assert sorted(poisons(tmp_path / "c")) == [2, 8, 9]
+
+
+def test_restore_goes_back_behind_the_poison_when_asked(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The poisoned ones are put aside, so that the training that follows is the newest again."""
+    directory = tmp_path / "c"
+    poisoned_from(directory, first=3, last=9)
+
+    newest = restored(directory)[0]
+    warned = caplog.text
+    start, level = restored(directory, prefer="sound")
+
+    assert newest == 10
+    assert 'model/first holds NaN or infinity; restore(prefer="sound") goes back' in warned
+    assert (start, level) == (3, 2.0)
+    assert sorted(path.name for path in (directory / "quarantine").glob("*-1")) == [
+        "step-000000008-1", "step-000000009-1",
+    ]  # fmt: skip
+    poisoned_from(directory, first=100, last=4)
+    assert restored(directory) == (5, 4.0)
+
+
+def test_nothing_without_poison_is_for_a_person_to_decide(tmp_path: Path) -> None:
+    """One line says what every checkpoint holds; none is put aside."""
+    poisoned_from(tmp_path / "c", first=0, last=3)
+
+    with pytest.raises(CheckpointLoadError, match=r"none of the 2 .* holds NaN or infinity"):
+        restored(tmp_path / "c", prefer="sound")
+
+    assert sorted(poisons(tmp_path / "c")) == [2, 3]
+
+
+def test_poison_on_one_rank_marks_the_checkpoint_of_all(tmp_path: Path) -> None:
+    """A loss differs between ranks."""
+    on_ranks(jobs.nan_on_one, tmp_path / "c", world_size=2, folder=tmp_path / "b")
+
+    assert poisons(tmp_path / "c") == {0: "the loss is NaN or infinite"}
