@@ -42,6 +42,10 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     watch: WatchSettings = WatchSettings()
     requeue: RequeueSettings = RequeueSettings()
 
+    def at(self, node: str) -> "Config":
+        """The settings of one node, by the name that Slurm has for it."""
+        return msgspec.structs.replace(self, node=self.node.at(node))
+
 
 def load(path: Path | None = None) -> Config:
     """

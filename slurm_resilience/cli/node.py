@@ -66,8 +66,10 @@ def _check(arguments: argparse.Namespace) -> int:
     config = load(arguments.config)
     if arguments.facts:
         facts = _recorded(arguments.facts)
+        config = config.at(facts.node)
         findings = judge(facts, config.node)
     else:
+        config = config.at(_here())
         facts = _read(config, arguments.profile)
         findings = _with_memory(config, arguments.profile, judge(facts, config.node), facts)
     verdict = _verdict(findings)
@@ -85,7 +87,7 @@ def _facts(arguments: argparse.Namespace) -> int:
     from slurm_resilience.config import load  # noqa: PLC0415
     from slurm_resilience.node.facts import to_json  # noqa: PLC0415
 
-    facts = _read(load(arguments.config), arguments.profile)
+    facts = _read(load(arguments.config).at(_here()), arguments.profile)
     if arguments.json:
         sys.stdout.write(to_json(facts).decode())
         return FIT
@@ -135,7 +137,12 @@ def _read(config: "Config", profile: str) -> "NodeFacts":
     from slurm_resilience.node.plan import plan_of  # noqa: PLC0415
     from slurm_resilience.node.survey import read_facts  # noqa: PLC0415
 
-    return read_facts(plan_of(config), profile, node=os.environ.get("SLURMD_NODENAME"))
+    return read_facts(plan_of(config), profile, node=_here())
+
+
+def _here() -> str:
+    """What Slurm calls this node, where it says so; else the host name."""
+    return os.environ.get("SLURMD_NODENAME") or os.uname().nodename.partition(".")[0]
 
 
 def _with_memory(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from slurm_resilience.config import Config
-    from slurm_resilience.node.policy import Hook
+    from slurm_resilience.node.standing import Hook
 
 GO_ON, COULD_NOT, UNFIT = 0, 2, 10
 DISABLED = "disabled"
@@ -86,9 +86,10 @@ def _run(
     children: dict[str, Child],
     began: float,
 ) -> int:
-    plan, config = plans.compiled(), None
+    node = environment.get("SLURMD_NODENAME") or os.uname().nodename.partition(".")[0]
+    plan, config = plans.compiled(node), None
     if plan is None:
-        plan, config = _read_plan()
+        plan, config = _read_plan(node)
     if os.path.lexists(f"{plan['state']}/{DISABLED}"):
         say(f"{hook}: switched off by {plan['state']}/{DISABLED}")
         return GO_ON
@@ -105,17 +106,16 @@ def _run(
     from slurm_resilience.config import load  # noqa: PLC0415
     from slurm_resilience.node.visit import Visit, conclude  # noqa: PLC0415
 
-    node = environment.get("SLURMD_NODENAME") or os.uname().nodename.partition(".")[0]
     until = began + plan["budget_s"][hook]
-    visit = Visit(hook, node, boot, gpus, plan, config or load(), environment, until)
+    visit = Visit(hook, node, boot, gpus, plan, config or load().at(node), environment, until)
     return UNFIT if conclude(visit, answers) else GO_ON
 
 
-def _read_plan() -> tuple[dict[str, Any], Config]:
+def _read_plan(node: str) -> tuple[dict[str, Any], Config]:
     from slurm_resilience.config import load  # noqa: PLC0415
 
-    stamp = plans.stamp()
-    config = load()
+    stamp = plans.stamp(node)
+    config = load().at(node)
     plan = plans.plan_of(config, stamp)
     plans.leave(plan)
     return plan, config

@@ -1,8 +1,8 @@
 """
 Small files that a node keeps for itself between hooks. Only its own are believed.
 
-They are replaced whole, without fsync: each is bound to the boot it was written in, so what a
-power loss leaves behind is never read.
+They are replaced whole. Most go without fsync: bound to the boot they were written in, what a
+power loss leaves of them is never read. What has to outlast a boot is `lasting`.
 """
 
 from __future__ import annotations
@@ -29,16 +29,20 @@ def read(path: str) -> bytes | None:
         os.close(descriptor)
 
 
-def write(path: str, content: bytes) -> str:
+def write(path: str, content: bytes, *, lasting: bool = False) -> str:
     """Replace *path*; why that could not be done, empty where it was."""
     fresh = f"{path}.{os.getpid()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+        if os.path.lexists(fresh):
+            os.unlink(fresh)  # of a hook with the same number that was killed here
         descriptor = os.open(fresh, flags, 0o600)
         try:
             if os.write(descriptor, content) < len(content):
                 raise OSError(28, "No space left on device")  # errno is one more import
+            if lasting:
+                os.fsync(descriptor)
         finally:
             os.close(descriptor)
         os.replace(fresh, path)

@@ -1,8 +1,10 @@
 """
-The reason on a node that we drained: `slurm-resilience: <check> <subject>: <detail> [boot <id>]`.
+The reason on a node that we drained:
+`slurm-resilience: <check> <subject>: <detail>[; <advice>] [boot <id>]`.
 
 By its first word we know our own drains; by the check what it was for, also in a later version;
-by the boot whether the node was restarted since. Pure.
+by the boot whether the node was restarted since. A check keeps its id for good: a drain for an id
+that no check has here is ours, and only a person lifts it. Pure.
 """
 
 import re
@@ -17,7 +19,9 @@ MOST_CHARACTERS = 240
 MOST_SUBJECT = 60
 
 _REASON = re.compile(
-    rf"{OURS}(?P<check>[a-z0-9-]+) (?P<subject>\S+?): (?P<detail>.*?)(?: \[boot (?P<boot>\w+)\])?"
+    rf"{OURS}(?P<check>[a-z0-9-]+) (?P<subject>\S+?): (?P<detail>.*?)"
+    r"(?:; (?P<advice>(?:\d+\w\w time in \d+ days, )?(?:reset|reboot|repair|replace)))?"
+    r"(?: \[boot (?P<boot>\w+)\])?"
 )
 
 
@@ -27,6 +31,8 @@ class Reason(msgspec.Struct, frozen=True):
     check: str
     subject: str
     detail: str
+    advice: str = ""
+    """What helps, in a few words."""
     boot: str = ""
     """The short boot id, empty where the text has none."""
 
@@ -41,11 +47,12 @@ def short(boot_id: str) -> str:
     return boot_id.partition("-")[0]
 
 
-def reason_of(finding: Finding, boot_id: str) -> str:
+def reason_of(finding: Finding, boot_id: str, advice: str = "") -> str:
     """What an administrator sees in `sinfo -R`."""
     detail = _plain(finding.detail) or "-"
     subject = _plain(finding.subject).replace(" ", "_")[:MOST_SUBJECT] or "node"
-    tail = f" [boot {short(boot_id)}]" if boot_id else ""
+    tail = f"; {advice}" if advice else ""
+    tail += f" [boot {short(boot_id)}]" if boot_id else ""
     text = f"{OURS}{finding.check} {subject}: {detail}"
     return text[: MOST_CHARACTERS - len(tail)].rstrip() + tail
 

@@ -1,15 +1,22 @@
-"""What a node remembers: its own drains (see `policy.History`), and how counters went."""
+"""
+What a node remembers: its own drains (see `policy.History`), how often faults came back, what the
+last visit saw, and how counters went.
+"""
 
 from typing import Any
 
 import msgspec
 
 from slurm_resilience.node import kept, memo
+from slurm_resilience.node.checks import CHECKS
 from slurm_resilience.node.facts.trends import Trend
 from slurm_resilience.node.findings import Finding
-from slurm_resilience.node.policy import History
+from slurm_resilience.node.standing import History
+from slurm_resilience.node.strikes import Strike
 
 _NAME = "history.json"
+_STRIKES = "strikes.json"
+_VISIT = "last-visit.json"
 _TRENDS = "trends.json"
 
 
@@ -26,12 +33,57 @@ def load(plan: dict[str, Any]) -> History:
 
 def slow_findings(plan: dict[str, Any], boot: str) -> tuple[Finding, ...]:
     """What the last health check found that only it looks for, where it is of this *boot*."""
-    return msgspec.json.decode(memo.slow(plan, boot), type=tuple[Finding, ...])
+    found = msgspec.json.decode(memo.slow(plan, boot), type=tuple[Finding, ...])
+    # Another version, before an update in the same boot, may have had other checks.
+    return tuple(finding for finding in found if finding.check in CHECKS)
 
 
 def save(plan: dict[str, Any], history: History) -> str:
     """Leave it for the next hook; why that could not be done, empty where it was."""
     return kept.write(f"{plan['state']}/{_NAME}", msgspec.json.encode(history))
+
+
+class Visited(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a hook saw on its node, for people who ask later."""
+
+    node: str
+    boot: str
+    hook: str
+    at: float
+    """Unix seconds."""
+    findings: tuple[Finding, ...]
+
+
+def save_visit(plan: dict[str, Any], visited: Visited) -> str:
+    """Leave it for `node explain`; why that could not be done, empty where it was."""
+    return kept.write(f"{plan['state']}/{_VISIT}", msgspec.json.encode(visited))
+
+
+def last_visit(state: str) -> Visited | None:
+    """What the last visit saw; None where it cannot be read, for example by another user."""
+    raw = kept.read(f"{state}/{_VISIT}")
+    try:
+        return msgspec.json.decode(raw, type=Visited) if raw else None
+    except msgspec.MsgspecError:
+        return None
+
+
+def strikes(state: str) -> tuple[tuple[Strike, ...], str]:
+    """Earlier drains, and why they were not believed; empty where they were or none is left."""
+    path = f"{state}/{_STRIKES}"
+    raw = kept.read(path)
+    if raw is None:
+        return (), ""
+    try:
+        return msgspec.json.decode(raw, type=tuple[Strike, ...]), ""
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        return (), f"{path}: torn, earlier drains are not counted: {error}"
+
+
+def save_strikes(plan: dict[str, Any], strikes: tuple[Strike, ...]) -> str:
+    """Leave them for later boots; why that could not be done, empty where it was."""
+    path = f"{plan['state']}/{_STRIKES}"
+    return kept.write(path, msgspec.json.encode(strikes), lasting=True)
 
 
 class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from slurm_resilience.node import kept, probing, recall, trending
+from slurm_resilience.node import kept, known_gpus, probing, recall, trending
 from slurm_resilience.node.facts import NodeFacts, assemble
 from slurm_resilience.node.plan import nvml_arguments, probes_for
 from slurm_resilience.node.probes import nvml
@@ -27,14 +27,19 @@ def read_facts(plan: dict[str, Any], profile: str, *, node: str | None = None) -
     identity = identity_of(kept.boot_id(plan["proc"]), node)
     answers = probing.gather(children)
     facts = assemble(identity, *answers.read(), answers.hung)
+    facts = known_gpus.recognised(facts, known_gpus.load(plan, facts.boot_id))
     return with_trends(plan, facts) if profile in {"health", "full"} else facts
 
 
 def with_trends(plan: dict[str, Any], facts: NodeFacts) -> NodeFacts:
     """The facts, and how their counters went since boot as far as health checks have kept it."""
-    now_s = time.clock_gettime(time.CLOCK_BOOTTIME)
     earlier = recall.trends(plan, facts.boot_id)
-    return msgspec.structs.replace(facts, trends=trending.follow(earlier, facts, now_s))
+    return msgspec.structs.replace(facts, trends=trending.follow(earlier, facts, up_s()))
+
+
+def up_s() -> float:
+    """Seconds since boot."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def identity_of(boot: str, node: str | None) -> dict[str, Any]:

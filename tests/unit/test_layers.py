@@ -138,7 +138,7 @@ def test_facts_rules_and_policy_are_pure(path: Path) -> None:
 PURE_BESIDE: dict[str, tuple[str, ...]] = {
     "slurm_resilience.requeue": ("mark",),
     "slurm_resilience.node": (
-        "checks", "findings", "kernel_lines", "reason", "trending", "xid",
+        "checks", "findings", "kernel_lines", "reason", "standing", "strikes", "trending", "xid",
     ),
 }  # fmt: skip
 """Tables and judges that belong to a part's stages: modules or packages."""

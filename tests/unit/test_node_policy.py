@@ -10,19 +10,26 @@ from slurm_resilience.node.act import apply, look
 from slurm_resilience.node.checks import CHECKS
 from slurm_resilience.node.findings import Finding, Severity
 from slurm_resilience.node.policy import (
+    Situation,
+    after_boot,
+    decide_node,
+    is_over,
+    remember,
+    settle,
+    strike_of,
+    unsettled,
+)
+from slurm_resilience.node.reason import MOST_CHARACTERS, OURS, parse_reason, reason_of
+from slurm_resilience.node.settings import Drains
+from slurm_resilience.node.standing import (
     Decision,
     Drain,
     History,
     Keep,
     Resume,
-    Situation,
     Standing,
-    decide_node,
-    remember,
-    settle,
-    unsettled,
 )
-from slurm_resilience.node.reason import MOST_CHARACTERS, OURS, parse_reason, reason_of
+from slurm_resilience.node.strikes import Strike, Thing
 from slurm_resilience.slurm.values import Node
 from tests.fakes import FakeSlurm
 
@@ -37,25 +44,29 @@ HUNG = Finding("probe-hung", Severity.UNKNOWN, "nvml", "no answer in its time")
 
 
 def drained(reason: str) -> Standing:
-    return Standing(drained=True, busy=False, reason=reason)
+    return Standing(drained=True, reason=reason, neighbours=4, ours=("n1",))
 
 
-IDLE = Standing(drained=False, busy=False)
-BUSY = Standing(drained=False, busy=True)
+FREE = Standing(drained=False, neighbours=4)
 OURS_REMAP = drained(f"{OURS}row-remap-failed gpu3: needs replacing {THIS}")
 OURS_DISK = drained(f"{OURS}disk-full /tmp: 99 % of space used {THIS}")
 OURS_XID = drained(f"{OURS}xid gpu1: Xid 79 fell off {THIS}")
 OURS_XID_EARLIER = drained(f"{OURS}xid gpu1: Xid 79 fell off {EARLIER}")
 OURS_STRIKES = drained(f"{OURS}strikes node: 3 in a day")
+OURS_PENDING = drained(f"{OURS}row-remap-pending gpu3: reset {THIS}")
+OURS_FORMER = drained(f"{OURS}row-remap-is-pending gpu3: reset {THIS}")
 ADMIN = drained("swap DIMM 4, ask Ann")
 NAMELESS = drained("")
-NOT_RESPONDING = replace(IDLE, reason="Not responding")
+NOT_RESPONDING = replace(FREE, reason="Not responding")
+
+CARD = Thing("gpu3", "GPU-3", "0000:3b:00")
+STRIKE = Strike("row-remap-pending", CARD, at=0.0)
 
 CLEAN_TWICE = History(BOOT, clean=2, drained_at=70)
 
 
 def situation(**changes: object) -> Situation:
-    usual = Situation("n1", "health", (), IDLE, History(BOOT))
+    usual = Situation("n1", "health", (), FREE, History(BOOT), things={"gpu3": CARD})
     return replace(usual, **changes)
 
 
@@ -63,23 +74,7 @@ def situation(**changes: object) -> Situation:
     ("now", "decided"),
     [
         pytest.param({"findings": (REMAP_FAILED,)}, "Drain", id="unfit"),
-        pytest.param({"findings": (REMAP_FAILED,), "standing": BUSY}, "Drain", id="unfit-busy"),
-        pytest.param(
-            {"findings": (REMAP_PENDING,), "standing": BUSY},
-            "Keep waits until it is idle",
-            id="waits-for-the-job",
-        ),
-        pytest.param({"findings": (REMAP_PENDING,)}, "Drain", id="idle-now"),
-        pytest.param(
-            {"findings": (REMAP_PENDING,), "standing": BUSY, "hook": "prolog"},
-            "Drain",
-            id="nothing-new-on-a-node-that-needs-a-reset",
-        ),
-        pytest.param(
-            {"findings": (REMAP_PENDING,), "standing": BUSY, "hook": "epilog"},
-            "Drain",
-            id="the-job-is-over",
-        ),
+        pytest.param({"findings": (REMAP_PENDING,)}, "Drain", id="what-runs-may-end"),
         pytest.param({"findings": (HUNG,)}, "Keep fit", id="a-hung-probe-never-drains"),
         pytest.param({"findings": ()}, "Keep fit", id="fit"),
         pytest.param(
@@ -159,6 +154,83 @@ def situation(**changes: object) -> Situation:
         pytest.param(
             {"standing": ADMIN, "history": CLEAN_TWICE}, "Keep somebody else", id="admin-fit"
         ),
+        pytest.param(
+            {"standing": OURS_REMAP, "history": CLEAN_TWICE},
+            "Keep it needs a repair: only a person",
+            id="what-needs-hands-waits-for-them",
+        ),
+        pytest.param(
+            {"standing": OURS_FORMER, "history": CLEAN_TWICE},
+            "Keep drained for what no check here",
+            id="a-check-of-another-version",
+        ),
+        pytest.param(
+            {"standing": OURS_PENDING, "history": CLEAN_TWICE, "blind": frozenset({"nvml"})},
+            "Keep not everything",
+            id="clean-is-what-was-read",
+        ),
+        pytest.param(
+            {"standing": OURS_PENDING, "history": CLEAN_TWICE, "strikes": (STRIKE,) * 2},
+            "Resume",
+            id="twice-and-reset",
+        ),
+        pytest.param(
+            {"standing": OURS_PENDING, "history": CLEAN_TWICE, "strikes": (STRIKE,) * 3},
+            "Keep drained for it 3 times: only a person",
+            id="the-third-time-is-a-loop",
+        ),
+        pytest.param(
+            {
+                "standing": OURS_PENDING,
+                "history": CLEAN_TWICE,
+                "strikes": (STRIKE,) * 3,
+                "things": {"gpu3": replace(CARD, uuid="GPU-new")},
+            },
+            "Resume",
+            id="a-new-card-starts-anew",
+        ),
+        pytest.param(
+            {"findings": (REMAP_FAILED,), "standing": replace(FREE, ours=("n2", "n3"))},
+            "Keep UNFIT, AND STILL IN USE: 2 of the 4 nodes",
+            id="half-of-them-are-drained",
+        ),
+        pytest.param(
+            {"findings": (REMAP_FAILED,), "standing": replace(FREE, ours=("n2",))},
+            "Drain",
+            id="a-quarter-of-them-is-drained",
+        ),
+        pytest.param(
+            {
+                "findings": (REMAP_FAILED,),
+                "standing": replace(FREE, ours=("n2", "n3")),
+                "drains": Drains(most_percent=100),
+            },
+            "Drain",
+            id="no-limit",
+        ),
+        pytest.param(
+            {"findings": (REMAP_FAILED,), "standing": replace(FREE, neighbours=1)},
+            "Drain",
+            id="one-node-of-one-at-least",
+        ),
+        pytest.param(
+            {
+                "findings": (REMAP_FAILED,),
+                "standing": replace(OURS_DISK, ours=("n1", "n2", "n3")),
+            },
+            "Drain",
+            id="a-new-reason-is-no-new-drain",
+        ),
+        pytest.param(
+            {"findings": (REMAP_FAILED,), "standing": replace(FREE, restarting=True)},
+            "Keep Slurm is restarting it",
+            id="on-its-way-down",
+        ),
+        pytest.param(
+            {"standing": replace(OURS_DISK, restarting=True), "history": CLEAN_TWICE},
+            "Keep Slurm is restarting it",
+            id="not-lifted-on-its-way-down",
+        ),
     ],
 )
 def test_a_situation_has_its_decision(now: dict[str, object], decided: str) -> None:
@@ -184,7 +256,7 @@ findings = st.lists(
 reasons = st.sampled_from(
     ["", "Not responding", "Prolog error", "slurm-resilience", ADMIN.reason, OURS_DISK.reason]
 )
-standings = st.none() | st.builds(Standing, st.booleans(), st.booleans(), reasons)
+standings = st.none() | st.builds(Standing, st.booleans(), reasons, st.booleans())
 histories = st.builds(History, st.just(BOOT), clean=st.integers(0, 9))
 situations = st.builds(
     Situation,
@@ -254,7 +326,7 @@ def test_a_foreign_reason_is_nobody_of_ours(text: str) -> None:
 
 def test_what_an_administrator_lifted_is_settled() -> None:
     """Who resumed the node by hand does not want it drained again for the same Xid."""
-    history = settle(History(BOOT, drained_at=70), BOOT, IDLE)
+    history = settle(History(BOOT, drained_at=70), BOOT, FREE)
 
     assert unsettled((XID,), history) == ()
     assert unsettled((replace(XID, sequence=71),), history) != ()
@@ -270,7 +342,7 @@ def test_a_standing_drain_is_not_settled(standing: Standing | None) -> None:
 
 def test_a_boot_begins_anew() -> None:
     """Kernel record numbers start again with each boot, and so does what was settled."""
-    assert settle(History("other", clean=2, settled=99), BOOT, IDLE) == History(BOOT)
+    assert settle(History("other", clean=2, settled=99), BOOT, FREE) == History(BOOT)
 
 
 def test_clean_passes_are_counted_in_a_row() -> None:
@@ -289,6 +361,93 @@ def test_clean_passes_are_counted_in_a_row() -> None:
     assert history == History(BOOT, settled=9)
 
 
+# ── a fault that comes back ─────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("finding", "strikes", "advised"),
+    [
+        (REMAP_PENDING, (), "; reset"),
+        (REMAP_PENDING, (STRIKE,), "; 2nd time in 30 days, reboot"),
+        (REMAP_PENDING, (STRIKE,) * 2, "; 3rd time in 30 days, replace"),
+        (REMAP_PENDING, (STRIKE,) * 11, "; 12th time in 30 days, replace"),
+        (REMAP_PENDING, (replace(STRIKE, check="xid"),), "; reset"),
+        (REMAP_PENDING, (replace(STRIKE, thing=replace(CARD, uuid="GPU-old")),), "; reset"),
+        (REMAP_PENDING, (replace(STRIKE, thing=replace(CARD, uuid="")),), "; 2nd time in 30 days, reboot"),
+        (REMAP_FAILED, (replace(STRIKE, check="row-remap-failed"),), "; repair"),
+        (Finding("disk-full", Severity.DRAIN, "/tmp", "99 %"), (), ""),
+    ],
+    ids=["first", "second", "third", "later", "another-check", "another-card", "same-slot-no-uuid",
+         "repair-stays", "heals-itself"],
+)  # fmt: skip
+def test_what_helps_less_each_time_is_not_advised_again(
+    finding: Finding, strikes: tuple[Strike, ...], advised: str
+) -> None:
+    """Reset, then reboot, then a new part: it stands at the end of the reason, where `sinfo -R` shows it."""
+    decision = decide_node(situation(findings=(finding,), strikes=strikes))
+
+    assert isinstance(decision, Drain)
+    assert decision.reason.endswith(f"{finding.detail}{advised} {THIS}")
+    known = parse_reason(decision.reason)
+    assert known
+    assert (known.detail, known.advice) == (finding.detail, advised.removeprefix("; "))
+
+
+def test_a_drain_is_one_strike_while_it_stands() -> None:
+    """Two causes that take turns as the worst do not make a loop of one night."""
+    history = History(BOOT)
+    strikes: list[Strike] = []
+    for finding in (REMAP_PENDING, XID, REMAP_PENDING):
+        now = situation(findings=(finding,), history=history, strikes=tuple(strikes))
+        decision = decide_node(now)
+        strikes += filter(None, [strike_of(now, decision, at=1.0)])
+        history = remember(now, decision, newest=70)
+
+    assert [strike.check for strike in strikes] == ["row-remap-pending", "xid"]
+    assert strikes[0].thing == CARD
+
+
+# ── several at once, and the first minutes ──────────────────────────────────────────────────
+
+
+@given(
+    st.lists(st.integers(0, 3), min_size=1, max_size=9), st.integers(1, 100), st.integers(0, 9)
+)
+def test_all_agree_who_goes_back(seconds: list[int], percent: int, more: int) -> None:
+    """However many drain at once, what is left is the budget, and who was first stays."""
+    nodes = [f"n{number}" for number in range(len(seconds))]
+    ours = tuple(sorted(nodes, key=lambda node: (seconds[nodes.index(node)], node)))
+    standing = Standing(drained=True, neighbours=len(nodes) + more, ours=ours)
+    drains = Drains(most_percent=percent)
+
+    left = [node for node in ours if not is_over(node, standing, drains)]
+
+    most = max(1, standing.neighbours * percent // 100)
+    assert tuple(left) == ours[: most if percent < 100 else None]
+
+
+LINK = Finding("link-down", Severity.DRAIN, "mlx5_0:1", "Polling")
+
+
+@pytest.mark.parametrize(
+    ("finding", "up_s", "severity"),
+    [
+        (LINK, 30, Severity.UNKNOWN),
+        (LINK, 120, Severity.DRAIN),
+        (replace(LINK, severity=Severity.WARN), 30, Severity.WARN),
+        (REMAP_PENDING, 30, Severity.DRAIN_WHEN_IDLE),
+    ],
+    ids=["may-still-come", "should-be-there", "a-warning-stays", "no-waiting-mends-it"],
+)
+def test_the_first_minutes_after_boot(
+    finding: Finding, up_s: float, severity: Severity
+) -> None:
+    """Links and mounts come up after slurmd does; a GPU's memory gets no better by waiting."""
+    (found,) = after_boot((finding,), up_s=up_s, grace_s=120)
+
+    assert found.severity is severity
+
+
 # ── action ──────────────────────────────────────────────────────────────────────────────────
 
 
@@ -300,21 +459,23 @@ def slurm_with(*, reason: str = "", drained: bool = False) -> FakeSlurm:
 def test_a_drain_is_written_once() -> None:
     """An action may be repeated, and then changes nothing."""
     slurm = slurm_with()
-    drain = Drain("n1", reason_of(REMAP_FAILED, BOOT))
+    drain = Drain("n1", reason_of(REMAP_FAILED, BOOT), "row-remap-failed", "gpu3")
 
     changed = [apply(drain, slurm), apply(drain, slurm)]
 
     assert changed == [True, False]
-    assert look(slurm, "n1") == drained(drain.reason)
+    assert (look(slurm, "n1").drained, look(slurm, "n1").reason) == (True, drain.reason)
 
 
 def test_an_action_looks_again() -> None:
     """An administrator who came in between keeps the node, reason and all."""
     slurm = slurm_with(reason=ADMIN.reason, drained=True)
 
-    assert not apply(Drain("n1", reason_of(REMAP_FAILED, BOOT)), slurm)
+    assert not apply(
+        Drain("n1", reason_of(REMAP_FAILED, BOOT), "row-remap-failed", "gpu3"), slurm
+    )
     assert not apply(Resume("n1", OURS_DISK.reason), slurm)
-    assert look(slurm, "n1") == ADMIN
+    assert (look(slurm, "n1").drained, look(slurm, "n1").reason) == (True, ADMIN.reason)
 
 
 def test_only_the_drain_that_was_decided_about_is_lifted() -> None:
@@ -323,7 +484,7 @@ def test_only_the_drain_that_was_decided_about_is_lifted() -> None:
 
     assert not apply(Resume("n1", OURS_DISK.reason), slurm)
     assert apply(Resume("n1", OURS_REMAP.reason), slurm)
-    assert look(slurm, "n1") == IDLE
+    assert not look(slurm, "n1").drained
 
 
 def test_an_unknown_node_is_an_error() -> None:

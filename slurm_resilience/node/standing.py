@@ -1,0 +1,64 @@
+"""How a node stands, what it remembers of it, and the closed set of what may be done. Plain values."""
+
+from typing import Literal
+
+import msgspec
+
+Hook = Literal["prolog", "epilog", "health"]
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """How the node stands with Slurm."""
+
+    drained: bool
+    reason: str = ""
+    restarting: bool = False
+    """Slurm boots it, or switches its power: what is wrong with it now says nothing."""
+    neighbours: int = 1
+    """Nodes that share a partition with it, itself among them."""
+    ours: tuple[str, ...] = ()
+    """Those of them that we hold drained, the first drained first."""
+
+
+class History(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a node remembers of earlier hooks of the same boot."""
+
+    boot: str
+    clean: int = 0
+    """Health checks in a row that found nothing to drain for, since our drain."""
+    drained_at: int | None = None
+    """The newest kernel record known when we drained; None: no drain of ours stands."""
+    settled: int = -1
+    """Kernel records up to this one no longer count: a drain for them was lifted."""
+    struck: tuple[str, ...] = ()
+    """What the drain that stands was written for, `<check> <subject>`: one strike each."""
+
+
+class Drain(msgspec.Struct, frozen=True):
+    """Let what runs end, and start nothing new."""
+
+    node: str
+    reason: str
+    check: str
+    subject: str
+
+
+class Resume(msgspec.Struct, frozen=True):
+    """Give a node back that we had drained with this *reason*."""
+
+    node: str
+    reason: str
+
+
+class Keep(msgspec.Struct, frozen=True):
+    """Leave the node as it is."""
+
+    node: str
+    because: str
+    undecided: bool = False
+    """Slurm did not say how it stands."""
+    tolerated: bool = False
+    """It is unfit and has to work on, as too many others are drained."""
+
+
+Decision = Drain | Resume | Keep
