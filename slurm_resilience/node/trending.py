@@ -73,7 +73,7 @@ def readings(facts: NodeFacts) -> Iterator[tuple[str, str, float]]:
         if of_node:
             yield from _of(of_node, "node", counters)
     for process in facts.processes.stuck if facts.processes else ():
-        yield from _of(process, f"pid {process.pid}", STUCK_COUNTERS)
+        yield from _of(process, f"pid{process.pid}", STUCK_COUNTERS)
 
 
 def name_of(gpu: GpuFacts) -> str:

@@ -1,11 +1,18 @@
 """Every check there is: its id, what it means, its rule, and the reason for that rule."""
 
 from slurm_resilience.node.checks.check import Check
+from slurm_resilience.node.checks.dcgm import DCGM_CHECKS
 from slurm_resilience.node.checks.driver import DRIVER_CHECKS
 from slurm_resilience.node.checks.fabric import FABRIC_CHECKS
 from slurm_resilience.node.checks.gpu import GPU_CHECKS
+from slurm_resilience.node.checks.gpu_links import GPU_LINK_CHECKS
+from slurm_resilience.node.checks.gpu_memory import GPU_MEMORY_CHECKS
+from slurm_resilience.node.checks.gpu_running import GPU_RUNNING_CHECKS
 from slurm_resilience.node.checks.host import HOST_CHECKS
 from slurm_resilience.node.checks.kernel import KERNEL_CHECKS
+from slurm_resilience.node.checks.memory import MEMORY_CHECKS
+from slurm_resilience.node.checks.power import POWER_CHECKS
+from slurm_resilience.node.checks.storage import STORAGE_CHECKS
 from slurm_resilience.node.checks.unseen import UNSEEN_CHECKS
 
 __all__ = ["CHECKS", "GROUPS", "Check"]
@@ -13,9 +20,16 @@ __all__ = ["CHECKS", "GROUPS", "Check"]
 GROUPS: dict[str, dict[str, Check]] = {
     "NVIDIA driver": DRIVER_CHECKS,
     "GPU": GPU_CHECKS,
+    "GPU memory": GPU_MEMORY_CHECKS,
+    "GPU links": GPU_LINK_CHECKS,
+    "GPU heat, power and modes": GPU_RUNNING_CHECKS,
     "Kernel log": KERNEL_CHECKS,
     "Network": FABRIC_CHECKS,
-    "Disks and memory": HOST_CHECKS,
+    "File systems and drives": STORAGE_CHECKS,
+    "Memory": MEMORY_CHECKS,
+    "Processes, clock and services": HOST_CHECKS,
+    "Power and cooling": POWER_CHECKS,
+    "DCGM": DCGM_CHECKS,
     "What could not be seen": UNSEEN_CHECKS,
 }
 """Headings, for people. A check is a function under `rules/` and a row under `checks/`."""

@@ -1,6 +1,6 @@
 """Rules over what could not be seen. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from slurm_resilience.node.facts import NOT_SUPPORTED, RESET_REQUIRED, NodeFacts
 from slurm_resilience.node.findings import Finding, Severity
@@ -24,9 +24,25 @@ def unread(facts: NodeFacts, settings: NodeSettings) -> Iterator[Finding]:
         if failed and not gpu.lost:
             detail = "; ".join(f"{field}: {why}" for field, why in failed.items())
             yield Finding("unread", Severity.UNKNOWN, f"gpu{gpu.index}", detail, gpu=gpu.index)
+    for name, fields in _unread_of_the_host(facts):
+        failed = {
+            field: why for field, why in fields.items() if not why.startswith(NOT_SUPPORTED)
+        }
+        if failed:
+            detail = "; ".join(f"{field}: {why}" for field, why in failed.items())
+            yield Finding("unread", Severity.UNKNOWN, name, detail)
     for link in facts.links or ():
         if link.name in settings.expect.links and "state" in link.unread:
             yield Finding("unread", Severity.UNKNOWN, link.name, link.unread["state"])
+
+
+def _unread_of_the_host(facts: NodeFacts) -> Iterator[tuple[str, Mapping[str, str]]]:
+    if facts.memory:
+        yield "memory", facts.memory.unread
+    for drive in facts.drives:
+        yield drive.name, drive.unread
+    for ups in facts.upses:
+        yield ups.name, ups.unread
 
 
 UNSEEN_RULES: tuple[Rule, ...] = (probe_hung, unread)
