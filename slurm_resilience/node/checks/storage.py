@@ -10,7 +10,7 @@ STORAGE_CHECKS: dict[str, Check] = {
         why="a job would write beneath the mount point, into the root file system",
         heals="itself",
     ),
-    "disk-error": Check(
+    "disk-stale": Check(
         probe="disk",
         meaning="a watched file system answers with an error; mount it again",
         rule="stale, not connected, or an I/O error: drain when idle",

@@ -18,11 +18,11 @@ def disk_missing(facts: NodeFacts, settings: NodeSettings) -> Iterator[Finding]:
             yield Finding("disk-missing", Severity.DRAIN, disk.path, "nothing is mounted there")
 
 
-def disk_error(facts: NodeFacts, _: NodeSettings) -> Iterator[Finding]:
+def disk_stale(facts: NodeFacts, _: NodeSettings) -> Iterator[Finding]:
     """What is mounted there is gone: whoever opens a file gets the same answer."""
     for disk in facts.disks:
         if disk.error:
-            yield Finding("disk-error", Severity.DRAIN_WHEN_IDLE, disk.path, disk.error)
+            yield Finding("disk-stale", Severity.DRAIN_WHEN_IDLE, disk.path, disk.error)
 
 
 def disk_read_only(facts: NodeFacts, settings: NodeSettings) -> Iterator[Finding]:
@@ -117,6 +117,6 @@ def raid_degraded(facts: NodeFacts, _: NodeSettings) -> Iterator[Finding]:
 
 
 STORAGE_RULES: tuple[Rule, ...] = (
-    disk_missing, disk_error, disk_read_only, disk_full, shm_full, drive_failing, drive_worn,
+    disk_missing, disk_stale, disk_read_only, disk_full, shm_full, drive_failing, drive_worn,
     drive_media_errors, raid_degraded,
 )  # fmt: skip
