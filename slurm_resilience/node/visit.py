@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from slurm_resilience.config import Config
-from slurm_resilience.node import memo, policy, recall, switches
+from slurm_resilience.node import known_gpus, memo, policy, recall, switches
 from slurm_resilience.node.checks import CHECKS
 from slurm_resilience.node.facts import NodeFacts, assemble
 from slurm_resilience.node.findings import Finding, Severity

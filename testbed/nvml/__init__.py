@@ -22,6 +22,7 @@ DIRECTORY = Path("/run/testbed/nvml")
 STATE = DIRECTORY / "state"
 LIBRARY = "libnvidia-ml.so.1"
 SOURCE = Path(__file__).with_name("libnvidia-ml.c")
+PARTS = (SOURCE, *sorted(SOURCE.parent.glob("*.h")))
 
 GPU_IS_LOST = 15
 RESET_REQUIRED = 16
@@ -31,6 +32,11 @@ FUNCTION_NOT_FOUND = 13
 UNKNOWN = 999
 
 RECOVERY_ACTION_FIELD = 230
+NVLINK_CRC_FLIT, NVLINK_CRC_DATA, NVLINK_REPLAY, NVLINK_RECOVERY = 38, 45, 52, 59
+"""NVML_FI_DEV_NVLINK_…_COUNT_TOTAL"""
+SRAM_AGGREGATE = (1, 1, 7)
+"""Where `ecc_locations` keeps uncorrected errors of the SRAM, over its lifetime."""
+FABRIC_NOT_STARTED, FABRIC_IN_PROGRESS, FABRIC_COMPLETED = 1, 2, 3
 
 GIB = 1 << 30
 
@@ -50,33 +56,58 @@ class GpuState(msgspec.Struct, frozen=True):
     ecc_corrected: tuple[int, int] | None = (0, 0)
     """Volatile, aggregate."""
     ecc_uncorrected: tuple[int, int] | None = (0, 0)
-    ecc_locations: Mapping[tuple[int, int, int], int] = {}
+    ecc_locations: Mapping[tuple[int, int, int], int] = msgspec.field(
+        default_factory=lambda: {SRAM_AGGREGATE: 0}
+    )
     """NVML's numbers of error type, counter type and memory location -> count."""
     remapped_rows: tuple[int, int, bool, bool] | None = (0, 0, False, False)
     """Corrected, uncorrected, pending, failed."""
+    remap_banks: tuple[int, int, int, int, int] | None = (2560, 0, 0, 0, 0)
+    """Banks of memory by spare rows left: all, many, some, few, none."""
     retired_pages: tuple[int, int] | None = None
     """By single-bit and double-bit errors; cards before Ampere have them instead of remapping."""
     retired_pending: bool | None = None
     temperature_c: int | None = 34
+    temperature_thresholds: Mapping[int, int] = msgspec.field(
+        default_factory=lambda: {0: 95, 1: 92, 3: 87}
+    )
+    """NVML_TEMPERATURE_THRESHOLD_…: 0 shutdown, 1 slowdown, 3 greatest in operation."""
+    temperature_margin_c: int | None = 53
     power_mw: int | None = 71_000
     power_limit_mw: int | None = 700_000
+    power_limit_default_mw: int | None = 700_000
     utilization: tuple[int, int] | None = (0, 0)
     """Percent of time: GPU, memory."""
     memory_bytes: tuple[int, int] | None = (80 * GIB, 0)
     """Total, used."""
     clocks_event_reasons: int | None = 1
+    clock_mhz: tuple[int, int] | None = (345, 1980)
+    """Of the SMs: now, and the greatest."""
+    application_clock_mhz: tuple[int, int] | None = (1980, 1980)
+    """Of the SMs: set, and the default."""
     pcie: tuple[int, int, int, int] | None = (16, 5, 16, 5)
     """Width, generation, greatest width, greatest generation."""
     pcie_replays: int | None = 0
     nvlinks: tuple[bool, ...] | None = (True,) * 18
+    fabric: tuple[int, int, int] | None = (FABRIC_COMPLETED, 0, 0xAA)
+    """State, status, health mask: each fault has two bits, 2 for "no"."""
     mig_mode: tuple[bool, bool] | None = (False, False)
     """Current, pending."""
+    mig_devices: tuple[str, ...] = ()
+    """Their UUIDs."""
     fields: Mapping[int, int] = msgspec.field(
-        default_factory=lambda: {RECOVERY_ACTION_FIELD: 0}
+        default_factory=lambda: {
+            RECOVERY_ACTION_FIELD: 0,
+            **dict.fromkeys(
+                (NVLINK_CRC_FLIT, NVLINK_CRC_DATA, NVLINK_REPLAY, NVLINK_RECOVERY), 0
+            ),
+        }
     )
     """NVML_FI_… -> value."""
     processes: tuple[tuple[int, int], ...] = ()
     """Process id and bytes of GPU memory."""
+    graphics_processes: tuple[tuple[int, int], ...] = ()
+    mps_processes: tuple[tuple[int, int], ...] = ()
     returns: Mapping[str, int] = {}
     """Function (as in NVML's header, without `_v2`) or `*` -> NVML_ERROR_…"""
     hangs: Mapping[str, str] = {}
@@ -113,16 +144,21 @@ def geforce(index: int = 0) -> GpuState:
         minor=index,
         name="NVIDIA GeForce RTX 2080 Ti",
         serial=None,
-        persistence=False,
         ecc_enabled=None,
         ecc_corrected=None,
         ecc_uncorrected=None,
+        ecc_locations={},
         remapped_rows=None,
+        remap_banks=None,
         memory_bytes=(11 * GIB, 0),
+        temperature_margin_c=None,
         power_limit_mw=250_000,
+        power_limit_default_mw=250_000,
+        application_clock_mhz=None,
         pcie=(16, 1, 16, 3),
         pcie_replays=None,
         nvlinks=None,
+        fabric=None,
         mig_mode=None,
         fields={},
     )
@@ -146,7 +182,8 @@ def build(into: Path, *, without: Sequence[str] = ()) -> Path:
     them, that it then lacks, as an old driver does.
     """
     options = [f"-D{name}=absent_{name}" for name in without]
-    digest = hashlib.sha256(SOURCE.read_bytes() + " ".join(options).encode()).hexdigest()[:12]
+    text = b"".join(part.read_bytes() for part in PARTS)
+    digest = hashlib.sha256(text + " ".join(options).encode()).hexdigest()[:12]
     library = into / digest / LIBRARY
     if not library.exists():
         library.parent.mkdir(parents=True, exist_ok=True)
@@ -189,11 +226,18 @@ def _gpu_lines(gpu: GpuState) -> Iterator[str]:
         "persistence": gpu.persistence,
         "ecc_mode": None if gpu.ecc_enabled is None else (gpu.ecc_enabled, gpu.ecc_enabled),
         "remapped_rows": gpu.remapped_rows,
+        "remap_banks": gpu.remap_banks,
         "retired_pages": gpu.retired_pages,
         "retired_pending": gpu.retired_pending,
         "temperature": gpu.temperature_c,
         "power_mw": gpu.power_mw,
         "power_limit_mw": gpu.power_limit_mw,
+        "power_limit_default_mw": gpu.power_limit_default_mw,
+        "temperature_margin": gpu.temperature_margin_c,
+        "clock": gpu.clock_mhz,
+        "application_clock": gpu.application_clock_mhz,
+        "fabric": gpu.fabric,
+        "mig_devices": gpu.mig_devices or None,
         "utilization": gpu.utilization,
         "memory": gpu.memory_bytes,
         "clocks_event_reasons": gpu.clocks_event_reasons,
@@ -208,8 +252,17 @@ def _gpu_lines(gpu: GpuState) -> Iterator[str]:
     for place, count in gpu.ecc_locations.items():
         values["ecc." + ".".join(map(str, place))] = count
     values |= {f"field.{number}": value for number, value in gpu.fields.items()}
+    values |= {
+        f"temperature_threshold.{kind}": value
+        for kind, value in gpu.temperature_thresholds.items()
+    }
     yield from (f"{key} {_text(value)}" for key, value in values.items() if value is not None)
-    yield from (f"process {pid} {used}" for pid, used in gpu.processes)
+    for kind, found in (
+        ("process", gpu.processes),
+        ("graphics_process", gpu.graphics_processes),
+        ("mps_process", gpu.mps_processes),
+    ):
+        yield from (f"{kind} {pid} {used}" for pid, used in found)
     yield from _faults(gpu)
 
 

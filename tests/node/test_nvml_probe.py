@@ -1,5 +1,7 @@
 """The real binding against a library that misbehaves as real ones do."""
 
+import time
+
 import msgspec
 import pytest
 
@@ -23,7 +25,17 @@ def test_a_healthy_gpu_is_read_whole(scene: Scene) -> None:
     assert (first["remap_pending"], first["remap_failed"]) == (False, False)
     assert (first["temperature_c"], first["power_limit_w"]) == (34, 700.0)
     assert first["nvlinks"] == [True] * 18
-    assert first["unread"] == {"retired_pending": "not supported"}
+    assert (first["vbios"], first["persistence"]) == ("96.00.74.00.01", True)
+    assert (first["fabric_state"], first["fabric_status"], first["fabric_health"]) == (
+        3,
+        0,
+        0xAA,
+    )
+    assert (first["temperature_slowdown_c"], first["temperature_margin_c"]) == (92, 53)
+    assert (first["clock_mhz"], first["clock_max_mhz"]) == (345, 1980)
+    assert first["unread"] == dict.fromkeys(
+        ("retired_pending", "retired_single_bit", "retired_double_bit"), "not supported"
+    )  # they are of older boards
 
 
 def test_a_lost_gpu_hides_no_other(scene: Scene) -> None:
@@ -124,3 +136,151 @@ def test_processes_on_a_gpu_are_named(scene: Scene) -> None:
 
     assert gpus[0]["processes"] == []
     assert gpus[1]["processes"] == [{"pid": 4242, "memory_mib": 3072}]
+
+
+def test_whoever_uses_a_gpu_is_named_once(scene: Scene) -> None:
+    """Through MPS or to draw on it too; a process in two lists is one process."""
+    scene.show(
+        second(
+            processes=((4242, 1 << 30),),
+            mps_processes=((4242, 1 << 30), (4243, 1 << 20)),
+            graphics_processes=((1, 4 << 20),),
+        )
+    )
+
+    gpu = scene.read(processes=True)["gpus"][1]
+
+    assert sorted(process["pid"] for process in gpu["processes"]) == [1, 4242, 4243]
+
+
+OLD = [
+    f"nvmlDeviceGet{kind}RunningProcesses_v3" for kind in ("Compute", "MPSCompute", "Graphics")
+]
+OLDER = [
+    *OLD,
+    *(f"nvmlDeviceGet{kind}RunningProcesses_v2" for kind in ("MPSCompute", "Graphics")),
+]
+
+
+@pytest.mark.parametrize("without", [OLD, OLDER], ids=["before 510", "only those that compute"])
+def test_an_old_driver_tells_of_processes_too(scene: Scene, without: list[str]) -> None:
+    """By the names that its functions had; what it cannot tell hides nothing that it can."""
+    scene.show(second(processes=((4242, 1 << 30),)))
+
+    gpu = scene.read(without=without, processes=True)["gpus"][1]
+
+    assert [process["pid"] for process in gpu["processes"]] == [4242]
+    assert "processes" not in gpu["unread"]
+
+
+MIG = ("MIG-00000000-0000-0000-0000-0000000000a0", "MIG-00000000-0000-0000-0000-0000000000a1")
+
+
+def test_a_gpu_that_is_cut_up_names_its_parts(scene: Scene) -> None:
+    """A job's environment may hold nothing but the name of a part."""
+    scene.show(second(mig_mode=(True, True), mig_devices=MIG))
+
+    whole, cut = scene.read()["gpus"]
+
+    assert (whole["mig"], whole["mig_devices"]) == (False, [])
+    assert (cut["mig"], cut["mig_devices"]) == (True, list(MIG))
+
+
+def test_a_gpu_may_be_in_mig_mode_without_parts(scene: Scene) -> None:
+    """MIG mode is on before an administrator makes the first one."""
+    scene.show(second(mig_mode=(True, True)))
+
+    assert scene.read()["gpus"][1]["mig_devices"] == []
+
+
+def test_retired_pages_are_counted_by_cause(scene: Scene) -> None:
+    """On a board before Ampere, which has them instead of remapped rows."""
+    scene.show(second(remapped_rows=None, retired_pages=(8, 56), retired_pending=True))
+
+    gpu = scene.read(live=True)["gpus"][1]
+
+    assert (gpu["retired_single_bit"], gpu["retired_double_bit"]) == (8, 56)
+    assert gpu["retired_pending"]
+
+
+def test_nvlink_errors_are_read_where_there_are_links(scene: Scene) -> None:
+    """Both kinds of CRC errors are one count; a card without the counters has none, not zero."""
+    recovery = {nvml.RECOVERY_ACTION_FIELD: 0}
+    counted = {
+        nvml.NVLINK_CRC_FLIT: 3, nvml.NVLINK_CRC_DATA: 4, nvml.NVLINK_REPLAY: 5,
+        nvml.NVLINK_RECOVERY: 6,
+    }  # fmt: skip
+    scene.show(second(fields=recovery | counted))
+    gpu = scene.read(live=True)["gpus"][1]
+    assert (gpu["nvlink_crc_errors"], gpu["nvlink_replays"], gpu["nvlink_recoveries"]) == (
+        7,
+        5,
+        6,
+    )
+
+    scene.show(second(fields=recovery))
+    gpu = scene.read(live=True)["gpus"][1]
+    assert "nvlink_crc_errors" not in gpu
+    assert gpu["unread"]["nvlink_crc_errors"] == "not supported"
+
+
+def test_a_card_without_a_fabric_has_none(scene: Scene) -> None:
+    """An H100 PCIe answers the question for its fabric with not supported."""
+    scene.show(second(fabric=None))
+
+    gpu = scene.read(live=True)["gpus"][1]
+
+    assert "fabric_state" not in gpu
+    assert gpu["unread"]["fabric_state"] == "not supported"
+
+
+def test_an_older_driver_tells_the_fabric_without_its_health(scene: Scene) -> None:
+    """The question had another name until driver 545."""
+    scene.show(second(fabric=(nvml.FABRIC_IN_PROGRESS, 0, 0xAA)))
+
+    gpu = scene.read(without=["nvmlDeviceGetGpuFabricInfoV"], live=True)["gpus"][1]
+
+    assert (gpu["fabric_state"], gpu["fabric_status"]) == (nvml.FABRIC_IN_PROGRESS, 0)
+    assert "fabric_health" not in gpu
+
+
+def test_one_field_that_fails_hides_no_other(scene: Scene) -> None:
+    """What nvidia-smi prints as ERR! is one unread fact; all others and the other GPU stay."""
+    whole, _ = scene.read(live=True)["gpus"]
+    scene.show(second(returns={"nvmlDeviceGetTemperature": nvml.UNKNOWN}))
+
+    other, gpu = scene.read(live=True)["gpus"]
+
+    assert gpu["unread"]["temperature_c"] == "Unknown"
+    assert set(whole) - set(gpu) == {"temperature_c"}
+    assert other == whole
+
+
+def test_every_question_may_fail_on_its_own(scene: Scene) -> None:
+    """A dead card errs at everything, and its neighbour is still read whole."""
+    scene.show(second(returns={"*": nvml.UNKNOWN}))
+
+    other, dead = scene.read(live=True, processes=True)["gpus"]
+
+    assert dead == {"index": 1, "unread": {"handle": "Unknown"}}
+    assert other["uuid"] == HEALTHY[0].uuid
+
+
+@pytest.mark.parametrize(
+    "function",
+    ["nvmlDeviceGetNvLinkState", "nvmlDeviceGetRowRemapperHistogram", "nvmlDeviceGetCount"],
+)
+def test_a_hung_call_costs_its_own_time_only(scene: Scene, function: str) -> None:
+    """Whichever it is: the asker goes on at its deadline, and asks again once the driver answers."""
+    hung = {function: ""}
+    scene.show(
+        second(hangs=hung) if function != "nvmlDeviceGetCount" else HEALTHY,
+        nvml.SystemState(hangs=hung if function == "nvmlDeviceGetCount" else {}),
+    )
+    began = time.monotonic()
+    with pytest.raises(TimeoutError):
+        scene.read(live=True, timeout_s=0.5)
+    assert time.monotonic() - began < 20
+
+    scene.show(HEALTHY)
+    assert len(scene.read(live=True)["gpus"]) == 2

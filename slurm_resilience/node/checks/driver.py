@@ -33,9 +33,30 @@ DRIVER_CHECKS: dict[str, Check] = {
     "gpu-missing": Check(
         probe="nvml",
         meaning="fewer GPUs answer than `expect.gpus`",
-        rule="fewer than `expect.gpus`: drain",
+        rule="fewer than `expect.gpus`: drain; gone since earlier in this boot otherwise: warn",
         why="NVML never misses a GPU that it does not see, and nvidia-smi ends with 0",
         heals="reboot",
+        of_gpus=True,
+    ),
+    "driver-version": Check(
+        probe="nvml",
+        meaning="another NVIDIA driver than `expect.driver_version`",
+        rule="another than expected: warn",
+        why="ranks on different drivers may differ in speed or fail in NCCL; no harm by itself",
+        heals="reboot",
+        slow=True,
+        of_gpus=True,
+    ),
+    "gpus-differ": Check(
+        probe="nvml",
+        meaning=(
+            "GPUs of one model on this node differ in VBIOS, ECC mode, memory, PCIe lanes or power "
+            "limit"
+        ),
+        rule="any difference: warn",
+        why="a job runs at the pace of its slowest GPU; seen after a GPU was replaced",
+        heals="repair",
+        slow=True,
         of_gpus=True,
     ),
 }

@@ -27,41 +27,6 @@ GPU_CHECKS: dict[str, Check] = {
         heals="reset",
         of_gpus=True,
     ),
-    "ecc-uncorrected": Check(
-        probe="nvml",
-        meaning="memory errors that ECC could not correct; reset the GPU",
-        rule="any since the last reset: drain when idle",
-        why=(
-            "NVIDIA's GPU memory error management: memory is wrong until the reset. The "
-            "lifetime total never drains: it would again after each repair"
-        ),
-        heals="reset",
-        of_gpus=True,
-    ),
-    "row-remap-pending": Check(
-        probe="nvml",
-        meaning="a faulty row is mapped out by the next GPU reset",
-        rule="pending: drain when idle",
-        why="NVIDIA: the next reset maps the row out; nothing for the running job",
-        heals="reset",
-        of_gpus=True,
-    ),
-    "row-remap-failed": Check(
-        probe="nvml",
-        meaning="no spare row is left; the GPU needs replacing",
-        rule="failed: drain",
-        why="NVIDIA: the criterion for replacing the GPU",
-        heals="repair",
-        of_gpus=True,
-    ),
-    "retired-pages-pending": Check(
-        probe="nvml",
-        meaning="faulty pages are retired by the next GPU reset",
-        rule="pending: drain when idle",
-        why="NVIDIA's dynamic page retirement, on boards before Ampere",
-        heals="reset",
-        of_gpus=True,
-    ),
     "leftover-process": Check(
         probe="nvml",
         meaning="a process of an ended job cannot be killed",

@@ -73,6 +73,8 @@ class NodeFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     nvml_error: str | None = None
     """What NVML answered to its initialisation where that failed, for example DriverNotLoaded."""
     gpus: tuple[GpuFacts, ...] | None = None
+    gone: tuple[GpuFacts, ...] = ()
+    """GPUs that NVML lists no more, though it did earlier in this boot: only their names."""
     kernel_events: tuple[KernelEvent, ...] | None = None
     """Since boot, oldest first, as far as the kernel's ring buffer reaches back."""
     links: tuple[LinkFacts, ...] | None = None

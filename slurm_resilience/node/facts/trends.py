@@ -1,5 +1,7 @@
 """How a counter or a state went over time, and the questions that rules ask of it. Pure."""
 
+from collections.abc import Callable
+
 import msgspec
 
 
@@ -11,7 +13,10 @@ class Trend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     subject: str
-    """`gpu3`, `mlx5_0:1`, `eth0`, `node`: as findings name it."""
+    """
+    `mlx5_0:1`, `eth0`, `node`: as findings name it; a GPU by its UUID, or `gpu3` where it tells
+    none: NVML counts anew where one is lost.
+    """
     counter: str
     """The field that it is read from."""
     changes: tuple[tuple[float, float], ...]
@@ -53,9 +58,13 @@ class Trend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def lasted_s(self, mask: int = -1) -> float:
         """Seconds for which every reading has had one of the bits of *mask*; 0 where it has not."""
+        return self.held_s(lambda value: bool(int(value) & mask))
+
+    def held_s(self, fits: Callable[[float], bool]) -> float:
+        """Seconds for which *fits* has been true of every reading; 0 where it is not."""
         since = None
         for at, value in self.changes:
-            if not int(value) & mask:
+            if not fits(value):
                 since = None
             elif since is None:
                 since = at

@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 NOT_SUPPORTED = "not supported"
 RECOVERY_ACTION_FIELD = 230
 """NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, which older bindings do not name."""
-MOST_NVLINKS = 36
+_ABSENT = (2, 3, 13, 25, 26)
+"""
+NVML_ERROR_INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND, ARGUMENT_VERSION_MISMATCH, DEPRECATED:
+this board or driver has no such thing. The questions are fixed, so an argument that is invalid is one
+that this driver does not know.
+"""
 _MIB = 1 << 20
 
 
@@ -36,7 +41,7 @@ def read(*, live: bool = False, processes: bool = False) -> dict[str, Any]:
         nvml.nvmlInit()
     except nvml.NVMLError as error:
         return {"nvml_error": _name(error)}
-    readers = _FAULTS + (_LIVE if live else ()) + (_PROCESSES if processes else ())
+    readers = _FAULTS + (_live() if live else ()) + (_PROCESSES if processes else ())
     try:
         return {
             "driver_version": nvml.nvmlSystemGetDriverVersion(),
@@ -45,6 +50,13 @@ def read(*, live: bool = False, processes: bool = False) -> dict[str, Any]:
         }
     except nvml.NVMLError as error:
         return {"nvml_error": _name(error)}
+
+
+def _live() -> tuple[Reader, ...]:
+    # Not for the prolog, which has no use for it.
+    from slurm_resilience.node.probes.nvml_live import LIVE  # noqa: PLC0415
+
+    return LIVE
 
 
 def _binding() -> Any:  # noqa: ANN401 - a module without types
@@ -80,14 +92,17 @@ def _gpu(nvml: Any, index: int, readers: tuple[Reader, ...]) -> dict[str, Any]: 
         handle = nvml.nvmlDeviceGetHandleByIndex(index)
         for fields, read_values in readers:
             try:
-                gpu |= zip(fields, read_values(nvml, handle), strict=True)
+                for field, value in zip(fields, read_values(nvml, handle), strict=True):
+                    if value is None:
+                        unread[field] = NOT_SUPPORTED
+                    else:
+                        gpu[field] = value
             except nvml.NVMLError_GpuIsLost:
                 raise
             except nvml.NVMLError as error:
                 if error.value == nvml.NVML_ERROR_RESET_REQUIRED:
                     gpu["reset_required"] = True
-                absent = (nvml.NVML_ERROR_NOT_SUPPORTED, nvml.NVML_ERROR_FUNCTION_NOT_FOUND)
-                why = NOT_SUPPORTED if error.value in absent else _name(error)
+                why = NOT_SUPPORTED if error.value in _ABSENT else _name(error)
                 unread |= dict.fromkeys(fields, why)
             except AttributeError:  # an older binding has no such function
                 unread |= dict.fromkeys(fields, NOT_SUPPORTED)
@@ -98,11 +113,13 @@ def _gpu(nvml: Any, index: int, readers: tuple[Reader, ...]) -> dict[str, Any]: 
     return {**gpu, "unread": unread}
 
 
-def _one(function: str, *arguments: Any) -> Callable[[Any, Any], tuple[Any, ...]]:  # noqa: ANN401
+def one(function: str, *arguments: Any) -> Callable[[Any, Any], tuple[Any, ...]]:  # noqa: ANN401
+    """A reader of one value: what *function* answers."""
     return lambda nvml, handle: (getattr(nvml, function)(handle, *arguments),)
 
 
-def _flag(function: str) -> Callable[[Any, Any], tuple[bool]]:
+def flag(function: str) -> Callable[[Any, Any], tuple[bool]]:
+    """A reader of one yes or no."""
     return lambda nvml, handle: (bool(getattr(nvml, function)(handle)),)
 
 
@@ -118,76 +135,52 @@ def _recovery_action(nvml: Any, handle: Any) -> tuple[int]:  # noqa: ANN401
     return (field.value.uiVal,)
 
 
-def _watts(nvml: Any, handle: Any) -> tuple[float, float]:  # noqa: ANN401
-    used = nvml.nvmlDeviceGetPowerUsage(handle)
-    return used / 1000, nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000
-
-
-def _memory(nvml: Any, handle: Any) -> tuple[int, int]:  # noqa: ANN401
-    memory = nvml.nvmlDeviceGetMemoryInfo(handle)
-    return memory.used // _MIB, memory.total // _MIB
-
-
-def _throttle_reasons(nvml: Any, handle: Any) -> tuple[int]:  # noqa: ANN401
-    try:
-        return (nvml.nvmlDeviceGetCurrentClocksEventReasons(handle),)
-    except nvml.NVMLError_FunctionNotFound:  # its name until driver 535
-        return (nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle),)
-
-
-def _nvlinks(nvml: Any, handle: Any) -> tuple[list[bool]]:  # noqa: ANN401
-    states: list[bool] = []
-    for link in range(MOST_NVLINKS):
+def _mig(nvml: Any, handle: Any) -> tuple[bool, list[str]]:  # noqa: ANN401
+    if not nvml.nvmlDeviceGetMigMode(handle)[0]:
+        return False, []
+    uuids = []
+    for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
         try:
-            states.append(bool(nvml.nvmlDeviceGetNvLinkState(handle, link)))
-        except (nvml.NVMLError_InvalidArgument, nvml.NVMLError_NotSupported):
-            if not link:
-                raise
-            break
-    return (states,)
+            device = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)
+        except (nvml.NVMLError_NotFound, nvml.NVMLError_InvalidArgument):
+            continue  # nothing was cut out at this place
+        uuids.append(nvml.nvmlDeviceGetUUID(device))
+    return True, uuids
 
 
 def _running(nvml: Any, handle: Any) -> tuple[list[dict[str, Any]]]:  # noqa: ANN401
-    found = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
-    return (
-        [
-            {"pid": one.pid, "memory_mib": one.usedGpuMemory and one.usedGpuMemory // _MIB}
-            for one in found
-        ],
-    )
+    found = _processes(nvml, handle, "Compute")
+    for kind in ("MPSCompute", "Graphics"):
+        try:
+            found |= _processes(nvml, handle, kind)
+        except nvml.NVMLError as error:
+            if error.value not in _ABSENT:
+                raise
+    return (list(found.values()),)
+
+
+def _processes(nvml: Any, handle: Any, kind: str) -> dict[int, dict[str, Any]]:  # noqa: ANN401
+    # By their versions: the binding's own choice among them fails with no NVML error.
+    function = f"nvmlDeviceGet{kind}RunningProcesses"
+    try:
+        found = getattr(nvml, f"{function}_v3")(handle)
+    except nvml.NVMLError_FunctionNotFound:  # the driver is older than 510
+        found = getattr(nvml, f"{function}_v2")(handle)
+    return {
+        one.pid: {"pid": one.pid, "memory_mib": one.usedGpuMemory and one.usedGpuMemory // _MIB}
+        for one in found
+    }
 
 
 _FAULTS: tuple[Reader, ...] = (
-    (("uuid",), _one("nvmlDeviceGetUUID")),
+    (("uuid",), one("nvmlDeviceGetUUID")),
     (("pci",), lambda nvml, handle: (nvml.nvmlDeviceGetPciInfo(handle).busId,)),
-    (("minor",), _one("nvmlDeviceGetMinorNumber")),
-    (("ecc_uncorrected",), _one("nvmlDeviceGetTotalEccErrors", 1, 0)),
+    (("minor",), one("nvmlDeviceGetMinorNumber")),
+    (("ecc_uncorrected",), one("nvmlDeviceGetTotalEccErrors", 1, 0)),
     (("remapped_corrected", "remapped_uncorrected", "remap_pending", "remap_failed"), _rows),
-    (("retired_pending",), _flag("nvmlDeviceGetRetiredPagesPendingStatus")),
+    (("retired_pending",), flag("nvmlDeviceGetRetiredPagesPendingStatus")),
     (("recovery_action",), _recovery_action),
+    (("mig", "mig_devices"), _mig),
 )
 _PROCESSES: tuple[Reader, ...] = ((("processes",), _running),)
-_LIVE: tuple[Reader, ...] = (
-    (("name",), _one("nvmlDeviceGetName")),
-    (("serial",), _one("nvmlDeviceGetSerial")),
-    (("ecc_enabled",), lambda nvml, handle: (bool(nvml.nvmlDeviceGetEccMode(handle)[0]),)),
-    (("ecc_corrected",), _one("nvmlDeviceGetTotalEccErrors", 0, 0)),
-    (("ecc_uncorrected_aggregate",), _one("nvmlDeviceGetTotalEccErrors", 1, 1)),
-    (("temperature_c",), _one("nvmlDeviceGetTemperature", 0)),
-    (("power_w", "power_limit_w"), _watts),
-    (
-        ("utilization_percent",),
-        lambda nvml, handle: (nvml.nvmlDeviceGetUtilizationRates(handle).gpu,),
-    ),
-    (("memory_used_mib", "memory_total_mib"), _memory),
-    (("throttle_reasons",), _throttle_reasons),
-    (("pcie_width",), _one("nvmlDeviceGetCurrPcieLinkWidth")),
-    (("pcie_width_max",), _one("nvmlDeviceGetMaxPcieLinkWidth")),
-    (("pcie_generation",), _one("nvmlDeviceGetCurrPcieLinkGeneration")),
-    (("pcie_generation_max",), _one("nvmlDeviceGetMaxPcieLinkGeneration")),
-    (("pcie_replays",), _one("nvmlDeviceGetPcieReplayCounter")),
-    (("nvlinks",), _nvlinks),
-    (("persistence",), _flag("nvmlDeviceGetPersistenceMode")),
-    (("mig",), lambda nvml, handle: (bool(nvml.nvmlDeviceGetMigMode(handle)[0]),)),
-)
 """Fields and what reads them, in order: one answer of NVML may fill several."""

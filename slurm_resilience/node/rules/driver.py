@@ -35,13 +35,55 @@ def nvml_unavailable(facts: NodeFacts, settings: NodeSettings) -> Iterator[Findi
 
 
 def gpu_missing(facts: NodeFacts, settings: NodeSettings) -> Iterator[Finding]:
-    """Against the expectation: NVML itself never misses a GPU that it does not see."""
-    expected = settings.expect.gpus
-    if facts.gpus is not None and expected is not None and len(facts.gpus) < expected:
-        detail = f"{len(facts.gpus)} of {expected} GPUs"
-        yield Finding("gpu-missing", Severity.DRAIN, "node", detail)
+    """
+    Against the expectation: NVML itself never misses a GPU that it does not see.
 
+    One that was there earlier in this boot is missed too, but may have been taken out on purpose.
+    """
+    expected = settings.expect.gpus
+    gone = ", ".join(
+        f"gpu{gpu.index} ({', '.join(filter(None, (gpu.uuid, gpu.pci)))})" for gpu in facts.gone
+    )
+    if facts.gpus is not None and expected is not None and len(facts.gpus) < expected:
+        detail = f"{len(facts.gpus)} of {expected} GPUs" + (f"; gone: {gone}" if gone else "")
+        yield Finding("gpu-missing", Severity.DRAIN, "node", detail)
+    elif gone:
+        detail = f"there earlier in this boot, and gone: {gone}"
+        yield Finding("gpu-missing", Severity.WARN, "node", detail)
+
+
+def driver_version(facts: NodeFacts, settings: NodeSettings) -> Iterator[Finding]:
+    """A job over several nodes wants the same driver on each."""
+    wanted = settings.expect.driver_version
+    if wanted is not None and facts.driver_version not in {None, wanted}:
+        detail = f"NVIDIA driver {facts.driver_version}, {wanted} is expected"
+        yield Finding("driver-version", Severity.WARN, "node", detail)
+
+
+def gpus_differ(facts: NodeFacts, _: NodeSettings) -> Iterator[Finding]:
+    """GPUs of one model on one node that are not alike: one was replaced, or set otherwise."""
+    for field, what in _ALIKE.items():
+        for name in sorted({gpu.name for gpu in facts.gpus or () if gpu.name}):
+            values: dict[object, list[str]] = {}
+            for gpu in facts.gpus or ():
+                value = getattr(gpu, field)
+                if gpu.name == name and value is not None:
+                    values.setdefault(value, []).append(f"gpu{gpu.index}")
+            if len(values) > 1:
+                told = "; ".join(f"{value} on {','.join(on)}" for value, on in values.items())
+                yield Finding("gpus-differ", Severity.WARN, "node", f"{what}: {told}")
+
+
+_ALIKE = {
+    "vbios": "VBIOS",
+    "ecc_enabled": "ECC mode on",
+    "memory_total_mib": "MiB of memory",
+    "pcie_width_max": "PCIe lanes",
+    "power_limit_w": "power limit in W",
+}
+"""Fields in which GPUs of one model should not differ, for people."""
 
 DRIVER_RULES: tuple[Rule, ...] = (
-    driver_library_mismatch, driver_not_loaded, nvml_unavailable, gpu_missing,
+    driver_library_mismatch, driver_not_loaded, nvml_unavailable, gpu_missing, driver_version,
+    gpus_differ,
 )  # fmt: skip

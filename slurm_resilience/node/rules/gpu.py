@@ -1,9 +1,10 @@
-"""Rules over single GPUs. Pure."""
+"""Rules over GPUs that are gone, or that the driver itself complains of. Pure."""
 
 from collections.abc import Iterator
 
-from slurm_resilience.node.facts import NOT_SUPPORTED, GpuFacts, NodeFacts
+from slurm_resilience.node.facts import NOT_SUPPORTED, NodeFacts
 from slurm_resilience.node.findings import Finding, Severity
+from slurm_resilience.node.rules.of_gpu import finding
 from slurm_resilience.node.rules.rule import Rule
 from slurm_resilience.node.settings import NodeSettings
 
@@ -26,19 +27,22 @@ def gpu_lost(facts: NodeFacts, _: NodeSettings) -> Iterator[Finding]:
     """Lost by name, without a handle, or with an error to every single question."""
     for gpu in facts.gpus or ():
         refusals = {why for why in gpu.unread.values() if why != NOT_SUPPORTED}
-        silent = refusals and all(getattr(gpu, field) is None for field in _JUDGED)
+        # Its name may be known from earlier in this boot: then it still stands under unread.
+        silent = "handle" in gpu.unread or all(
+            field in gpu.unread or getattr(gpu, field) is None for field in _JUDGED
+        )
         if gpu.lost:
-            yield _of(gpu, "gpu-lost", Severity.DRAIN, "has fallen off the bus")
-        elif silent:
+            yield finding(gpu, "gpu-lost", Severity.DRAIN, "has fallen off the bus")
+        elif refusals and silent:
             detail = f"answers nothing: {', '.join(sorted(refusals))}"
-            yield _of(gpu, "gpu-lost", Severity.DRAIN, detail)
+            yield finding(gpu, "gpu-lost", Severity.DRAIN, detail)
 
 
 def reset_required(facts: NodeFacts, _: NodeSettings) -> Iterator[Finding]:
     """NVML's own word for a GPU that refuses work."""
     for gpu in facts.gpus or ():
         if gpu.reset_required:
-            yield _of(gpu, "reset-required", Severity.DRAIN_WHEN_IDLE, "needs a reset")
+            yield finding(gpu, "reset-required", Severity.DRAIN_WHEN_IDLE, "needs a reset")
 
 
 def recovery_action(facts: NodeFacts, _: NodeSettings) -> Iterator[Finding]:
@@ -47,45 +51,7 @@ def recovery_action(facts: NodeFacts, _: NodeSettings) -> Iterator[Finding]:
         if gpu.recovery_action:
             unlisted = (Severity.WARN, f"action {gpu.recovery_action}")
             severity, what = _RECOVERY.get(gpu.recovery_action, unlisted)
-            yield _of(gpu, "recovery-action", severity, f"the driver asks: {what}")
+            yield finding(gpu, "recovery-action", severity, f"the driver asks: {what}")
 
 
-def ecc_uncorrected(facts: NodeFacts, _: NodeSettings) -> Iterator[Finding]:
-    """Volatile only: the aggregate would drain again after every repair."""
-    for gpu in facts.gpus or ():
-        if gpu.ecc_uncorrected:
-            errors = "error" if gpu.ecc_uncorrected == 1 else "errors"
-            detail = f"{gpu.ecc_uncorrected} uncorrected memory {errors} since the last reset"
-            yield _of(gpu, "ecc-uncorrected", Severity.DRAIN_WHEN_IDLE, detail)
-
-
-def row_remap_pending(facts: NodeFacts, _: NodeSettings) -> Iterator[Finding]:
-    """Mapped out by a reset, which has to wait for the job."""
-    for gpu in facts.gpus or ():
-        if gpu.remap_pending:
-            yield _of(gpu, "row-remap-pending", Severity.DRAIN_WHEN_IDLE, "needs a reset")
-
-
-def row_remap_failed(facts: NodeFacts, _: NodeSettings) -> Iterator[Finding]:
-    """No reset repairs it."""
-    for gpu in facts.gpus or ():
-        if gpu.remap_failed:
-            yield _of(gpu, "row-remap-failed", Severity.DRAIN, "needs replacing")
-
-
-def retired_pages_pending(facts: NodeFacts, _: NodeSettings) -> Iterator[Finding]:
-    """Cards before Ampere retire pages instead of rows."""
-    for gpu in facts.gpus or ():
-        if gpu.retired_pending:
-            yield _of(gpu, "retired-pages-pending", Severity.DRAIN_WHEN_IDLE, "needs a reset")
-
-
-def _of(gpu: GpuFacts, check: str, severity: Severity, detail: str) -> Finding:
-    name = f" ({gpu.uuid})" if gpu.uuid else ""
-    return Finding(check, severity, f"gpu{gpu.index}", detail + name, gpu=gpu.index)
-
-
-GPU_RULES: tuple[Rule, ...] = (
-    gpu_lost, reset_required, recovery_action, ecc_uncorrected,
-    row_remap_pending, row_remap_failed, retired_pages_pending,
-)  # fmt: skip
+GPU_RULES: tuple[Rule, ...] = (gpu_lost, reset_required, recovery_action)

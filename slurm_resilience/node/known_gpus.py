@@ -1,0 +1,103 @@
+"""
+The names of this node's GPUs, kept from earlier in the same boot.
+
+A GPU that is lost tells neither its UUID nor its PCI address any more. Who has to find it, Slurm's
+numbers and the kernel's messages all speak of it by one of its names.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from slurm_resilience.node import kept
+from slurm_resilience.node.facts import GpuFacts, NodeFacts
+
+_FILE = "gpus.json"
+
+
+class KnownGpu(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a GPU once told of itself."""
+
+    index: int
+    pci: str
+    """Normalised, as in `GpuFacts`."""
+    uuid: str | None = None
+    minor: int | None = None
+    serial: str | None = None
+    nvlinks: int | None = None
+    """Most NVLinks that were up at once."""
+
+
+class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    boot: str
+    gpus: tuple[KnownGpu, ...]
+
+
+def recognised(facts: NodeFacts, known: Iterable[KnownGpu]) -> NodeFacts:
+    """
+    The facts, with the names that lost GPUs had earlier, and with those that are gone.
+
+    Pure. A GPU without an address is the one that had its index, unless that one still answers.
+    """
+    if facts.gpus is None:
+        return facts
+    by_pci = {one.pci: one for one in known}
+    here = {gpu.pci for gpu in facts.gpus}
+    by_index = {one.index: one for one in by_pci.values() if one.pci not in here}
+    gpus = tuple(
+        _named(gpu, by_pci.get(gpu.pci) if gpu.pci else by_index.get(gpu.index))
+        for gpu in facts.gpus
+    )
+    here = {gpu.pci for gpu in gpus}
+    gone = tuple(
+        GpuFacts(one.index, uuid=one.uuid, pci=one.pci, minor=one.minor, serial=one.serial)
+        for one in by_pci.values()
+        if one.pci not in here
+    )
+    return msgspec.structs.replace(facts, gpus=gpus, gone=gone)
+
+
+def learnt(facts: NodeFacts, known: Iterable[KnownGpu]) -> tuple[KnownGpu, ...]:
+    """What is known after these facts. Pure."""
+    by_pci = {one.pci: one for one in known}
+    for gpu in facts.gpus or ():
+        if gpu.pci is None:
+            continue
+        before = by_pci.get(gpu.pci)
+        seen = [count for count in (gpu.nvlinks_up, before and before.nvlinks) if count]
+        by_pci[gpu.pci] = KnownGpu(
+            gpu.index, gpu.pci, gpu.uuid,
+            minor=gpu.minor if gpu.minor is not None or not before else before.minor,
+            serial=gpu.serial or (before.serial if before else None),
+            nvlinks=max(seen, default=None),
+        )  # fmt: skip
+    return tuple(by_pci.values())
+
+
+def load(plan: dict[str, Any], boot: str) -> tuple[KnownGpu, ...]:
+    """What earlier hooks of this *boot* learnt; nothing where there is none to believe."""
+    raw = kept.read(f"{plan['state']}/{_FILE}")
+    try:
+        found = msgspec.json.decode(raw, type=_Kept) if raw else None
+    except msgspec.MsgspecError:
+        return ()
+    return found.gpus if found and boot and found.boot == boot else ()
+
+
+def save(plan: dict[str, Any], boot: str, known: tuple[KnownGpu, ...]) -> str:
+    """Leave it for the next hook; why that could not be done, empty where it was."""
+    return kept.write(f"{plan['state']}/{_FILE}", msgspec.json.encode(_Kept(boot, known)))
+
+
+def _named(gpu: GpuFacts, known: KnownGpu | None) -> GpuFacts:
+    return msgspec.structs.replace(gpu, **dict(_missing(gpu, known))) if known else gpu
+
+
+def _missing(gpu: GpuFacts, known: KnownGpu) -> Iterator[tuple[str, object]]:
+    for field in ("uuid", "pci", "minor", "serial"):
+        value = getattr(known, field)
+        if getattr(gpu, field) is None and value is not None:
+            yield field, value
+    if known.nvlinks is not None:
+        yield "nvlinks_seen", known.nvlinks

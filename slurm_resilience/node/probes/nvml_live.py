@@ -1,0 +1,134 @@
+"""
+What NVML says of a GPU that changes while it works, and what only the health check has time for:
+heat, power, clocks, links, lifetime counts. Part of `nvml`, which hands its binding over.
+"""
+
+from __future__ import annotations
+
+from slurm_resilience.node.probes.nvml import flag, one
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from slurm_resilience.node.probes.nvml import Reader
+
+MOST_NVLINKS = 36
+_MIB = 1 << 20
+_CORRECTED, _UNCORRECTED = 0, 1
+_VOLATILE, _AGGREGATE = 0, 1
+_SRAM = 7
+_SLOWDOWN = 1
+_SM = 1
+_NVLINK_CRC_FLIT, _NVLINK_CRC_DATA, _NVLINK_REPLAY, _NVLINK_RECOVERY = 38, 45, 52, 59
+
+
+def _watts(nvml: Any, handle: Any) -> tuple[float, float]:  # noqa: ANN401
+    used = nvml.nvmlDeviceGetPowerUsage(handle)
+    return used / 1000, nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000
+
+
+def _memory(nvml: Any, handle: Any) -> tuple[int, int]:  # noqa: ANN401
+    memory = nvml.nvmlDeviceGetMemoryInfo(handle)
+    return memory.used // _MIB, memory.total // _MIB
+
+
+def _throttle_reasons(nvml: Any, handle: Any) -> tuple[int]:  # noqa: ANN401
+    try:
+        return (nvml.nvmlDeviceGetCurrentClocksEventReasons(handle),)
+    except nvml.NVMLError_FunctionNotFound:  # its name until driver 535
+        return (nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle),)
+
+
+def _retired(nvml: Any, handle: Any) -> tuple[int, int]:  # noqa: ANN401
+    single, double = (len(nvml.nvmlDeviceGetRetiredPages(handle, cause)) for cause in (0, 1))
+    return single, double
+
+
+def _nvlinks(nvml: Any, handle: Any) -> tuple[list[bool]]:  # noqa: ANN401
+    states: list[bool] = []
+    for link in range(MOST_NVLINKS):
+        try:
+            states.append(bool(nvml.nvmlDeviceGetNvLinkState(handle, link)))
+        except (nvml.NVMLError_InvalidArgument, nvml.NVMLError_NotSupported):
+            if not link:
+                raise
+            break
+    return (states,)
+
+
+def _nvlink_errors(nvml: Any, handle: Any) -> tuple[int | None, int | None, int | None]:  # noqa: ANN401
+    asked = [_NVLINK_CRC_FLIT, _NVLINK_CRC_DATA, _NVLINK_REPLAY, _NVLINK_RECOVERY]
+    answers = nvml.nvmlDeviceGetFieldValues(handle, asked)
+    flit, data, replays, recoveries = (_count(nvml, answer) for answer in answers)
+    told = [count for count in (flit, data) if count is not None]
+    return sum(told) if told else None, replays, recoveries
+
+
+def _count(nvml: Any, answer: Any) -> int | None:  # noqa: ANN401
+    if answer.nvmlReturn:
+        return None
+    if answer.valueType == nvml.NVML_VALUE_TYPE_UNSIGNED_INT:
+        return int(answer.value.uiVal)
+    return int(answer.value.ullVal)
+
+
+def _fabric(nvml: Any, handle: Any) -> tuple[int, int, int | None]:  # noqa: ANN401
+    try:
+        info = nvml.c_nvmlGpuFabricInfo_v2_t()
+        nvml.nvmlDeviceGetGpuFabricInfoV(handle, nvml.byref(info))
+    except (AttributeError, nvml.NVMLError_FunctionNotFound):  # its name until driver 545
+        old = nvml.c_nvmlGpuFabricInfo_t()
+        nvml.nvmlDeviceGetGpuFabricInfo(handle, nvml.byref(old))
+        return old.state, old.status, None
+    return info.state, info.status, info.healthMask
+
+
+LIVE: tuple[Reader, ...] = (
+    (("name",), one("nvmlDeviceGetName")),
+    (("serial",), one("nvmlDeviceGetSerial")),
+    (("vbios",), one("nvmlDeviceGetVbiosVersion")),
+    (("persistence",), flag("nvmlDeviceGetPersistenceMode")),
+    (("ecc_enabled",), lambda nvml, handle: (bool(nvml.nvmlDeviceGetEccMode(handle)[0]),)),
+    (("ecc_corrected",), one("nvmlDeviceGetTotalEccErrors", _CORRECTED, _VOLATILE)),
+    (
+        ("ecc_uncorrected_aggregate",),
+        one("nvmlDeviceGetTotalEccErrors", _UNCORRECTED, _AGGREGATE),
+    ),
+    (
+        ("sram_uncorrected_aggregate",),
+        one("nvmlDeviceGetMemoryErrorCounter", _UNCORRECTED, _AGGREGATE, _SRAM),
+    ),
+    (
+        ("remap_banks_exhausted",),
+        lambda nvml, handle: (nvml.nvmlDeviceGetRowRemapperHistogram(handle).none,),
+    ),
+    (("retired_single_bit", "retired_double_bit"), _retired),
+    (("temperature_c",), one("nvmlDeviceGetTemperature", 0)),
+    (("temperature_slowdown_c",), one("nvmlDeviceGetTemperatureThreshold", _SLOWDOWN)),
+    (("temperature_margin_c",), one("nvmlDeviceGetMarginTemperature")),
+    (("power_w", "power_limit_w"), _watts),
+    (
+        ("power_limit_default_w",),
+        lambda nvml, handle: (nvml.nvmlDeviceGetPowerManagementDefaultLimit(handle) / 1000,),
+    ),
+    (
+        ("utilization_percent",),
+        lambda nvml, handle: (nvml.nvmlDeviceGetUtilizationRates(handle).gpu,),
+    ),
+    (("memory_used_mib", "memory_total_mib"), _memory),
+    (("throttle_reasons",), _throttle_reasons),
+    (("clock_mhz",), one("nvmlDeviceGetClockInfo", _SM)),
+    (("clock_max_mhz",), one("nvmlDeviceGetMaxClockInfo", _SM)),
+    (("application_clock_mhz",), one("nvmlDeviceGetApplicationsClock", _SM)),
+    (("application_clock_default_mhz",), one("nvmlDeviceGetDefaultApplicationsClock", _SM)),
+    (("pcie_width",), one("nvmlDeviceGetCurrPcieLinkWidth")),
+    (("pcie_width_max",), one("nvmlDeviceGetMaxPcieLinkWidth")),
+    (("pcie_generation",), one("nvmlDeviceGetCurrPcieLinkGeneration")),
+    (("pcie_generation_max",), one("nvmlDeviceGetMaxPcieLinkGeneration")),
+    (("pcie_replays",), one("nvmlDeviceGetPcieReplayCounter")),
+    (("nvlinks",), _nvlinks),
+    (("nvlink_crc_errors", "nvlink_replays", "nvlink_recoveries"), _nvlink_errors),
+    (("fabric_state", "fabric_status", "fabric_health"), _fabric),
+)
+"""As `nvml.Reader` says; what a card does not have is told as such by the one who asks."""
