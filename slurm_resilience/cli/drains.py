@@ -1,13 +1,18 @@
 """`node`: what we hold drained and why, and how to change it."""
 
 import argparse
+import os
+import time
 
 import msgspec
 
 from slurm_resilience import config
 from slurm_resilience.errors import UsageError
-from slurm_resilience.node.checks import CHECKS
-from slurm_resilience.node.reason import is_ours, parse_reason
+from slurm_resilience.node import recall, strikes, switches
+from slurm_resilience.node.explanation import Explanation, explain, shown
+from slurm_resilience.node.reason import is_ours
+from slurm_resilience.node.standing import Visited
+from slurm_resilience.plain import plain
 from slurm_resilience.slurm.connect import connect
 from slurm_resilience.slurm.door import Slurm
 from slurm_resilience.slurm.values import Node
@@ -19,7 +24,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "node",
         help="what is drained, why, and how to lift it",
         description="Drains that this project wrote, explained and lifted; those of others are "
-        "shown, and left alone.",
+        "shown, and left alone. Checks of this node, switched off and on.",
     )
     doings = parser.add_subparsers(metavar="DOING", required=True)
     listing = doings.add_parser("list", help="nodes that we hold drained")
@@ -27,9 +32,15 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--json", action="store_true", help="one JSON document and nothing else"
     )
     listing.set_defaults(do=_list)
-    explain = doings.add_parser("explain", help="why a node takes no work, and what helps")
-    explain.add_argument("node", metavar="NODE")
-    explain.set_defaults(do=_explain)
+    why = doings.add_parser(
+        "explain",
+        help="why a node takes no work, and what helps",
+        description="What is wrong, since when, whose drain it is, what to do. Run on that node "
+        "as root it also shows what the last hook found there.",
+    )
+    why.add_argument("node", metavar="NODE")
+    why.add_argument("--json", action="store_true", help="one JSON document and nothing else")
+    why.set_defaults(do=_explain)
     drain = doings.add_parser(
         "drain", help="take a node out by hand; only a person lifts it then"
     )
@@ -39,6 +50,15 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     resume = doings.add_parser("resume", help="lift a drain of ours")
     resume.add_argument("node", metavar="NODE")
     resume.set_defaults(do=_resume)
+    for doing, on in (("off", False), ("on", True)):
+        switch = doings.add_parser(
+            doing,
+            help=f"switch a check, or all hooks, {doing} on this node, at once",
+            description=f"Switch one check, or all hooks, {doing} on the node where this runs; root "
+            "only. It is a file under paths.state, so it outlasts a reboot.",
+        )
+        switch.add_argument("what", metavar="CHECK|all")
+        switch.set_defaults(do=_switch, on=on)
 
 
 def _list(arguments: argparse.Namespace) -> int:
@@ -47,27 +67,84 @@ def _list(arguments: argparse.Namespace) -> int:
         print(msgspec.json.format(msgspec.json.encode(ours)).decode())
         return 0
     for node in ours:
-        print(f"{node.name} {_state(node)} {node.reason}")
+        _show(f"{node.name} {shown(node)} {node.reason}")
     if not ours:
         print("no node is drained by slurm-resilience")
     return 0
 
 
 def _explain(arguments: argparse.Namespace) -> int:
-    node = _known(_slurm(), arguments.node)
-    print(f"{node.name} {_state(node)}")
-    if not node.reason:
-        print("  nobody has given a reason")
+    settings = config.load()
+    node = _known(connect(settings.slurm), arguments.node)
+    told = explain(node, *_remembered(settings.at(node.name), node.name))
+    if arguments.json:
+        print(msgspec.json.format(msgspec.json.encode(told)).decode())
         return 0
-    print(f"  reason: {node.reason}")
-    reason = parse_reason(node.reason)
-    if reason is None:
-        print("  not ours: left alone, and lifted by whoever wrote it")
+    for line in _lines(told, settings.node.resume_after):
+        _show(line)
+    return 0
+
+
+def _remembered(
+    settings: config.Config, node: str
+) -> tuple[Visited | None, tuple[strikes.Strike, ...]]:
+    """What the node itself knows, where this is that node and may be asked."""
+    here = os.environ.get("SLURMD_NODENAME") or os.uname().nodename.partition(".")[0]
+    if here != node:
+        return None, ()
+    state, within_s = settings.paths.state, settings.node.drains.repeats_s
+    found, _ = recall.strikes(state)
+    return recall.last_visit(state), strikes.recent(found, now=time.time(), within_s=within_s)
+
+
+def _lines(told: Explanation, passes: int) -> list[str]:
+    lines = [f"{told.node} {told.state}"]
+    if told.whose == "nobody":
+        lines.append("  nobody has given a reason")
+    else:
+        lines.append(f"  reason: {told.reason}")
+        lines += [f"  since {_moment(told.since)}"] if told.since else []
+    if told.whose == "theirs":
+        lines.append("  not ours: left alone, and lifted by whoever wrote it")
+    if told.whose == "ours":
+        lines += _lines_of_ours(told, passes)
+    if told.seen_at is not None:
+        lines.append(f"  seen by the {told.seen_by} hook at {_moment(told.seen_at)}:")
+        lines += [
+            f"    {one.severity.value}: {one.check} {one.subject}: {one.detail}"
+            for one in told.evidence
+        ] or ["    nothing wrong"]
+    elif told.drained:
+        lines.append(f"  more is kept on {told.node}, for root to ask there")
+    return lines
+
+
+def _lines_of_ours(told: Explanation, passes: int) -> list[str]:
+    lines = [f"  {told.check}: {told.meaning}"] if told.check else []
+    lines += [f"  what to do: {told.advice}"] if told.advice else []
+    if told.drained and told.person:
+        lines.append(f"  lifted: {told.person}")
+    elif told.drained:
+        lines.append(f"  lifted: by the health check on the node, after {passes} clean looks")
+    by_hand = f"slurm-resilience node resume {told.node}"
+    return [*lines, f"  once it is repaired: {by_hand}"] if told.drained else lines
+
+
+def _moment(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+
+
+def _switch(arguments: argparse.Namespace) -> int:
+    state = config.load().paths.state
+    path = switches.switch(state, arguments.what, on=arguments.on)
+    if not arguments.on:
+        print(f"{arguments.what}: off on this node, by {path}; back: node on {arguments.what}")
         return 0
-    check = CHECKS.get(reason.check)
-    meaning = check.meaning if check else "a check of another version of slurm-resilience"
-    print(f"  {reason.check}: {meaning}")
-    print(f"  once it is repaired: slurm-resilience node resume {node.name}")
+    print(f"{arguments.what}: on again on this node")
+    for name in switches.files_off(state):
+        _show(f"still off: {name}")
+    if switches.is_all_off(state):
+        print("still off: all")
     return 0
 
 
@@ -91,7 +168,7 @@ def _resume(arguments: argparse.Namespace) -> int:
     slurm = _slurm()
     node = _known(slurm, arguments.node)
     if not node.is_drained:
-        raise UsageError(f"{node.name} is not drained: {_state(node)}")
+        raise UsageError(f"{node.name} is not drained: {shown(node)}")
     if not is_ours(node.reason):
         raise UsageError(
             f"{node.name} was not drained by slurm-resilience ({node.reason or 'no reason'}); "
@@ -112,5 +189,6 @@ def _known(slurm: Slurm, name: str) -> Node:
     raise UsageError(f"{name}: Slurm knows no such node")
 
 
-def _state(node: Node) -> str:
-    return "+".join([node.state, *sorted(node.flags)])
+def _show(line: str) -> None:
+    """Print a line that holds what others wrote: reasons, devices, processes."""
+    print(plain(line))

@@ -73,10 +73,19 @@ def _check(arguments: argparse.Namespace) -> int:
         facts = _read(config, arguments.profile)
         findings = _with_memory(config, arguments.profile, judge(facts, config.node), facts)
     verdict = _verdict(findings)
+    off = () if arguments.facts else _switched_off(config)
     if arguments.json:
-        _print_json({"node": facts.node, "verdict": verdict, "findings": findings})
+        document: dict[str, object] = {
+            "node": facts.node,
+            "verdict": verdict,
+            "findings": findings,
+            "off": off,
+        }
+        _print_json(document)
     else:
         _show(f"{facts.node}: {verdict}")
+        for name in off:
+            _show(f"{'off':>16}  {name}, by a file on this node")
         for finding in findings:
             level = finding.severity.value
             _show(f"{level:>16}  {finding.check} {finding.subject}: {finding.detail}")
@@ -149,14 +158,25 @@ def _with_memory(
     config: "Config", profile: str, findings: "tuple[Finding, ...]", facts: "NodeFacts"
 ) -> "tuple[Finding, ...]":
     """The findings as the hooks would count them, with what earlier hooks left."""
-    from slurm_resilience.node import recall  # noqa: PLC0415
+    from slurm_resilience.node import policy, recall, switches  # noqa: PLC0415
     from slurm_resilience.node.plan import plan_of  # noqa: PLC0415
-    from slurm_resilience.node.policy import settle, unsettled  # noqa: PLC0415
+    from slurm_resilience.node.rules import as_set  # noqa: PLC0415
+    from slurm_resilience.node.survey import up_s  # noqa: PLC0415
 
     plan = plan_of(config)
+    findings = policy.after_boot(findings, up_s=up_s(), grace_s=config.node.grace_s)
     if profile == "prolog":
-        findings += recall.slow_findings(plan, facts.boot_id)
-    return unsettled(findings, settle(recall.load(plan), facts.boot_id, None))
+        findings += as_set(recall.slow_findings(plan, facts.boot_id), config.node)
+    findings = policy.without(findings, switches.switched_off(config.paths.state))
+    history = policy.settle(recall.load(plan), facts.boot_id, None)
+    return policy.unsettled(findings, history)
+
+
+def _switched_off(config: "Config") -> tuple[str, ...]:
+    from slurm_resilience.node import switches  # noqa: PLC0415
+
+    everything = ("all hooks",) if switches.is_all_off(config.paths.state) else ()
+    return everything + switches.files_off(config.paths.state)
 
 
 def _verdict(findings: "Sequence[Finding]") -> Verdict:

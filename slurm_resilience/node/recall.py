@@ -11,7 +11,7 @@ from slurm_resilience.node import kept, memo
 from slurm_resilience.node.checks import CHECKS
 from slurm_resilience.node.facts.trends import Trend
 from slurm_resilience.node.findings import Finding
-from slurm_resilience.node.standing import History
+from slurm_resilience.node.standing import History, Visited
 from slurm_resilience.node.strikes import Strike
 
 _NAME = "history.json"
@@ -41,17 +41,6 @@ def slow_findings(plan: dict[str, Any], boot: str) -> tuple[Finding, ...]:
 def save(plan: dict[str, Any], history: History) -> str:
     """Leave it for the next hook; why that could not be done, empty where it was."""
     return kept.write(f"{plan['state']}/{_NAME}", msgspec.json.encode(history))
-
-
-class Visited(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a hook saw on its node, for people who ask later."""
-
-    node: str
-    boot: str
-    hook: str
-    at: float
-    """Unix seconds."""
-    findings: tuple[Finding, ...]
 
 
 def save_visit(plan: dict[str, Any], visited: Visited) -> str:

@@ -4,6 +4,8 @@ from typing import Literal
 
 import msgspec
 
+from slurm_resilience.node.findings import Finding
+
 Hook = Literal["prolog", "epilog", "health"]
 
 
@@ -62,3 +64,14 @@ class Keep(msgspec.Struct, frozen=True):
 
 
 Decision = Drain | Resume | Keep
+
+
+class Visited(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a hook saw on its node, for people who ask later."""
+
+    node: str
+    boot: str
+    hook: str
+    at: float
+    """Unix seconds."""
+    findings: tuple[Finding, ...]

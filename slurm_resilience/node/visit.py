@@ -17,12 +17,11 @@ from slurm_resilience.node.facts import NodeFacts, assemble
 from slurm_resilience.node.findings import Finding, Severity
 from slurm_resilience.node.leftovers import Ended, end_leftovers
 from slurm_resilience.node.probing import Answers
-from slurm_resilience.node.recall import Visited
 from slurm_resilience.node.rules import as_set, judge
 from slurm_resilience.node.scope import Scope
 from slurm_resilience.node.settings import NodeSettings
 from slurm_resilience.node.settling import Place, has_to_look, settle
-from slurm_resilience.node.standing import Hook
+from slurm_resilience.node.standing import Hook, Visited
 from slurm_resilience.node.survey import identity_of, up_s, with_trends
 from slurm_resilience.node.voice import say
 

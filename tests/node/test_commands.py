@@ -54,7 +54,7 @@ def test_people_get_lines() -> None:
     done = run("check", "--facts", RECORDED / "xid_79_and_gpu_gone.json")
 
     assert done.stdout.decode().splitlines()[0] == "n1: unfit"
-    assert b"drain  xid 0000:2b:00: Xid 79 GPU has fallen off the bus" in done.stdout
+    assert b"drain  xid 0000:2b:00.0: Xid 79 GPU has fallen off the bus" in done.stdout
 
 
 @pytest.mark.parametrize(
