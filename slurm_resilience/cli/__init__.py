@@ -63,7 +63,9 @@ def _parser() -> argparse.ArgumentParser:
     from slurm_resilience.cli import (  # noqa: PLC0415
         checkpoint,
         controller,
+        decode,
         drains,
+        lint,
         node,
         run,
         status,
@@ -76,6 +78,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for group in (run, node, drains, checkpoint, controller, status):
+    for group in (run, node, decode, drains, checkpoint, controller, status, lint):
         group.add_commands(commands)
     return parser

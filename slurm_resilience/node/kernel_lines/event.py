@@ -40,6 +40,8 @@ class KernelEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     count: int = 1
     per_hour: int = 1
     """Most of them within one hour."""
+    first: int = -1
+    """Kernel's record number of the first time."""
     sequence: int = -1
     """Kernel's record number of the last time."""
     at_s: float = 0.0

@@ -38,6 +38,8 @@ _PARSERS: tuple[tuple[str, Callable[[str], KernelEvent | None]], ...] = (
 )
 """What a line has to hold, and who reads it then. The first that knows it has it."""
 
+_MARKS = ("NVRM", *{mark for mark, _ in _PARSERS})
+
 _MOST_LINE = 4096
 """A longer line is read as far as this: a kernel record is at most 1 KiB."""
 
@@ -51,3 +53,8 @@ def parse_line(line: str) -> KernelEvent | None:
             if event:
                 return event
     return None
+
+
+def may_tell(line: str) -> bool:
+    """Whether a line is worth a closer look: most lines of a log are not."""
+    return any(mark in line for mark in _MARKS)

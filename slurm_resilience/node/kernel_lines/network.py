@@ -24,7 +24,7 @@ MORE_OF_A_TIMEOUT = ("TX timeout detected", "RX timeout on channel")
 """What follows a watchdog's line."""
 
 _DOWN = re.compile(
-    r"\b(?!ata\d)(?P<name>[a-z][\w.@-]*): (?:NIC )?Link (?:is )?Down\b"
+    r"\b(?!ata\d)(?P<name>[a-z][\w.@-]*)(?:: (?:NIC )?| NIC )Link (?:is )?Down\b"
     r"|(?P<daemon>[a-z][\w.@-]*): Lost carrier"
     r"|definitely down for interface (?P<bonded>[\w.@-]+)",
     re.IGNORECASE,

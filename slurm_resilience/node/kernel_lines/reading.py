@@ -81,6 +81,7 @@ class Reading:
             before or event,
             count=count,
             per_hour=max(recent, before.per_hour if before else 1),
+            first=before.first if before else sequence,
             sequence=sequence,
             at_s=at_s,
         )

@@ -1,0 +1,75 @@
+"""When a line was written, as far as what stands before the message says."""
+
+import re
+from datetime import datetime, timezone
+from typing import NamedTuple
+
+_KMSG = re.compile(r"(?:\d+,)(?P<sequence>\d+),(?P<us>\d{1,18}),[^;]*;")
+_UPTIME = re.compile(r"\[ *(?P<s>\d{1,12}\.\d{1,9})\]")
+_NAMED_DAY = re.compile(
+    r"\[?(?:\w{3} )?(?P<month>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +(?P<day>\d{1,2}) "
+    r"(?P<clock>\d\d:\d\d:\d\d)(?:\.\d+)?(?: (?P<year>\d{4}))?"
+)
+_ISO = re.compile(
+    r"(?P<day>\d{4}-\d\d-\d\d)[T ](?P<clock>\d\d:\d\d:\d\d)(?:[.,]\d+)?(?P<zone>Z|[+-]\d\d:?\d\d)?"
+)
+_BEFORE_MESSAGE = 120
+"""A time that stands later in a line is part of the message."""
+_NO_YEAR = 2000
+"""A leap year, for lines that name none."""
+
+
+class Stamp(NamedTuple):
+    """When a line was written."""
+
+    at_s: float
+    """Seconds, to be compared within one log only; 0 where the line says nothing."""
+    shown: str | float | None
+    """A wall-clock time as text (ISO 8601 where the line names the year), or seconds since boot."""
+
+
+NO_STAMP = Stamp(0.0, None)
+
+
+def stamp_of(line: str) -> Stamp:
+    """By the forms of /dev/kmsg, dmesg (-T, --time-format iso), journalctl and syslog."""
+    head = line[:_BEFORE_MESSAGE]
+    kmsg = _KMSG.match(head)
+    if kmsg:
+        seconds = int(kmsg["us"]) / 1e6
+        return Stamp(seconds, seconds)
+    iso = _ISO.search(head)
+    if iso:
+        return _on_the_clock(iso["day"], iso["clock"], iso["zone"] or "")
+    named = _NAMED_DAY.search(head)
+    if named:
+        year = named["year"]
+        try:
+            day = datetime.strptime(
+                f"{year or _NO_YEAR} {named['month']} {named['day']}", "%Y %b %d"
+            ).replace(tzinfo=timezone.utc)
+        except ValueError:
+            return NO_STAMP
+        found = _on_the_clock(f"{day:%Y-%m-%d}", named["clock"], "")
+        if year or found is NO_STAMP:
+            return found
+        return Stamp(found.at_s, f"{named['month']} {named['day']:>2} {named['clock']}")
+    uptime = _UPTIME.search(head)
+    return Stamp(float(uptime["s"]), float(uptime["s"])) if uptime else NO_STAMP
+
+
+def message_of(line: str) -> str:
+    """A line without the head that /dev/kmsg puts before it, its own line ends restored."""
+    kmsg = _KMSG.match(line)
+    return line[kmsg.end() :].replace("\\x0a", "\n") if kmsg else line
+
+
+def _on_the_clock(day: str, clock: str, zone: str) -> Stamp:
+    if zone and zone != "Z" and ":" not in zone:
+        zone = f"{zone[:3]}:{zone[3:]}"
+    text = f"{day}T{clock}{zone}"
+    try:
+        then = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        return NO_STAMP
+    return Stamp((then if then.tzinfo else then.replace(tzinfo=timezone.utc)).timestamp(), text)
