@@ -38,15 +38,23 @@ def end_leftovers(
     """
     Kill what *ended* left on *gpus*; a finding for each process that does not go.
 
-    *observe*: only say what would be killed.
+    Nothing where it is not certain which GPUs those are. *observe*: only say what would be killed.
     """
+    held, is_certain = gpus.among(facts.gpus or ())
     found = {
         process.pid: f"gpu{gpu.index}"
         for gpu in facts.gpus or ()
-        if gpus.holds(gpu)
+        if gpu.index in held
         for process in gpu.processes or ()
         if belongs(process.pid, ended)
     }
+    if found and not is_certain:
+        names = ", ".join(map(str, sorted(found)))
+        say(
+            f"epilog: job {ended.job} left processes {names}, and which GPUs it had cannot be told:"
+            " not killed"
+        )
+        return ()
     for pid, gpu in found.items():
         done = "would be killed" if observe else "killed"
         say(f"epilog: job {ended.job} left process {pid} on {gpu}: {done}")

@@ -102,7 +102,7 @@ def _with_names(visit: Visit, facts: NodeFacts) -> NodeFacts:
 
 def in_scope(findings: Iterable[Finding], facts: NodeFacts, gpus: Scope) -> tuple[Finding, ...]:
     """The findings that concern the node as a whole or one of *gpus*."""
-    held = {gpu.index for gpu in facts.gpus or () if gpus.holds(gpu)}
+    held, _ = gpus.among(facts.gpus or ())
     return tuple(
         finding
         for finding in findings

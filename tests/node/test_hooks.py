@@ -375,6 +375,19 @@ def test_observe_kills_nothing(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be other users")
+def test_the_epilog_kills_nothing_where_the_jobs_gpus_cannot_be_told(
+    machine: Machine, processes: dict[str, "subprocess.Popen[bytes]"]
+) -> None:
+    """It says what it found, and judges every GPU of the node."""
+    machine.show(second(processes=((processes["leftover"].pid, 1 << 30),)))
+
+    done = machine.hook("epilog", SLURM_JOB_UID=str(USER), SLURM_JOB_GPUS="GPU-of-another-node")
+
+    assert f"left processes {processes['leftover'].pid}, and which GPUs it had" in done.stderr
+    assert processes["leftover"].poll() is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be other users")
 def test_the_epilog_looks_only_at_its_jobs_gpus(
     machine: Machine, processes: dict[str, "subprocess.Popen[bytes]"]
 ) -> None:
