@@ -106,20 +106,21 @@ def _from_environment() -> Path | None:
     return Path(value) if value else None
 
 
-def _root_alone_writes(status: os.stat_result) -> bool:
+def root_alone_writes(status: os.stat_result) -> bool:
+    """Whether nobody but root can write to a file or folder."""
     others = stat.S_IWOTH | (stat.S_IWGRP if status.st_gid != 0 else 0)
     return status.st_uid == 0 and not status.st_mode & others
 
 
-def _root_alone_names(status: os.stat_result) -> bool:
+def root_alone_names(status: os.stat_result) -> bool:
     """Whether nobody but root can put another file under a name of root's in this folder."""
     # Where the sticky bit is set, others can add names and not take root's away.
-    return _root_alone_writes(status) or (
+    return root_alone_writes(status) or (
         status.st_uid == 0 and bool(status.st_mode & stat.S_ISVTX)
     )
 
 
-def _folders(path: Path) -> Iterator[Path]:
+def folders(path: Path) -> Iterator[Path]:
     """Every folder that decides what *path* is, those of links on the way included."""
     at = path
     while True:
@@ -137,12 +138,12 @@ def _read(path: Path) -> bytes:
         real = path.resolve(strict=True)
         status = real.stat()
         if os.geteuid() == 0:
-            if not _root_alone_writes(status):
+            if not root_alone_writes(status):
                 raise ConfigError(
                     f"{path}: not root's alone to write; chown root and chmod go-w it"
                 )
-            for folder in _folders(path):
-                if not _root_alone_names(folder.stat()):
+            for folder in folders(path):
+                if not root_alone_names(folder.stat()):
                     raise ConfigError(
                         f"{path}: others can put another file in its place; chown root and"
                         f" chmod go-w {folder}"

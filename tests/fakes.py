@@ -63,6 +63,9 @@ class FakeSlurm:
 
     # ── what the door asks ──
 
+    def version(self) -> tuple[int, int]:
+        return 22, 5
+
     def jobs(self, *, user_id: int | None = None) -> tuple[Job, ...]:
         return tuple(job for job in self._jobs.values() if user_id in {None, job.user_id})
 

@@ -14,6 +14,10 @@ class Slurm(Protocol):
     `SlurmError` when Slurm refused; its text is Slurm's own.
     """
 
+    def version(self) -> tuple[int, int]:
+        """Year and month of the Slurm that is asked with, for example (22, 5)."""
+        ...
+
     def jobs(self, *, user_id: int | None = None) -> tuple[Job, ...]:
         """All jobs that Slurm still knows, array tasks one by one; those of one user if asked."""
         ...

@@ -143,6 +143,7 @@ def test_facts_rules_and_policy_are_pure(path: Path) -> None:
 
 
 PURE_BESIDE: dict[str, tuple[str, ...]] = {
+    "slurm_resilience.doctor": ("findings",),
     "slurm_resilience.lint": (
         "asked", "expansion", "findings", "fix", "launches", "nccl", "options", "quoting", "shell",
     ),
