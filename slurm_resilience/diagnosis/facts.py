@@ -1,8 +1,14 @@
-"""What a dead attempt left behind: frozen values."""
+"""What a dead attempt left behind, and what follows: frozen values."""
+
+from typing import Literal
 
 import msgspec
 
 from slurm_resilience.incident import Class, Retry, Suspect
+
+Advised = Retry | Literal["ask-slurm"]
+"""`ask-slurm`: the text cannot tell a preemption from a cancel; Slurm's own record can."""
+Confidence = Literal["high", "medium", "low"]
 
 
 class RankError(msgspec.Struct, frozen=True):
@@ -40,3 +46,74 @@ class Verdict(msgspec.Struct, frozen=True):
     """Lines that decided, the deciding one first."""
     is_clear: bool = False
     """It names a cause; what other nodes may tell would not change it."""
+
+
+class Said(msgspec.Struct, frozen=True):
+    """A line that may matter, and what stands around it."""
+
+    text: str
+    file: str = ""
+    line: int | None = None
+    """From 1; None in a file of which the beginning was not read."""
+    offset: int = 0
+    """Bytes from the beginning of the file."""
+    at: float | None = None
+    """Seconds since the beginning of the year, of this line or the last stamp before it."""
+    survived: bool = False
+    """The program went on for many steps after it."""
+    before: tuple[str, ...] = ()
+    """Lines just before it, oldest first, where they may explain it."""
+    rank: int | None = None
+    """Of the file, where its place tells."""
+    local_rank: int | None = None
+
+
+class Record(msgspec.Struct, frozen=True):
+    """What Slurm's own record says of the attempt."""
+
+    state: str
+    """As sacct writes it: TIMEOUT, PREEMPTED, NODE_FAIL, OUT_OF_MEMORY, CANCELLED, FAILED, …"""
+    nodes: tuple[str, ...] = ()
+
+
+class Left(msgspec.Struct, frozen=True):
+    """All that was found of one attempt."""
+
+    said: tuple[Said, ...] = ()
+    record: Record | None = None
+    slowed: Said | None = None
+    """The progress line before which the time per step had grown several-fold, near the end."""
+    domains: dict[str, str] = {}
+    """Failure domain (rack, feed, switch) of a node, where a site says so."""
+
+
+class Accused(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Whom the text accuses."""
+
+    why: str
+    rank: int | None = None
+    """Global."""
+    node: str | None = None
+    local_rank: int | None = None
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """A deciding line."""
+
+    file: str
+    line: int | None
+    text: str
+
+
+class Diagnosis(msgspec.Struct, frozen=True):
+    """Why an attempt ended."""
+
+    class_: Class = msgspec.field(name="class")
+    cause: str = "unknown"
+    """Id of the rule that decided; `diagnose --explain` says more."""
+    retry: Advised = "same-nodes"
+    suspects: tuple[Accused, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    """The deciding line first."""
+    advice: str = ""
+    confidence: Confidence = "low"

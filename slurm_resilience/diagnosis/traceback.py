@@ -5,8 +5,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-PREFIX = re.compile(r"^(\[(?:rank|default)?\d+\]:\s?)")
-"""torch and torchrun put the rank before each line."""
+PREFIX = re.compile(
+    r"^((?:\[(?:rank|default)?\d+\]:|\[\d+,\d+\]<std(?:err|out)>:|\(\w+ pid=\d+[^)]*\)|\d+:"
+    r"|\d{1,3}(?:\.\d{1,3}){3}:|[a-z][a-z0-9]*(?:[-.][a-z0-9]+)*\d[a-z0-9.-]*:)\s?)"
+)
+"""torch, torchrun, mpirun, Ray, `srun --label` and pdsh put the rank or the node before each line."""
 START = "Traceback (most recent call last):"
 FRAME = re.compile(r'^\s+File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?$')
 EXCEPTION = re.compile(r"^(?P<name>[A-Za-z_][\w.]*)(?:: (?P<text>.*))?$")
@@ -30,9 +33,10 @@ def tracebacks(lines: Sequence[str]) -> Iterator[Raised]:
     """Every traceback in *lines*, those of one rank together where lines say their rank."""
     streams: dict[str, list[str]] = defaultdict(list)
     for line in lines:
-        match = PREFIX.match(line)
-        prefix = match.group(1) if match else ""
-        streams[prefix].append(line[len(prefix) :])
+        prefix, rest = "", line
+        while match := PREFIX.match(rest):
+            prefix, rest = prefix + match.group(1), rest[match.end() :]
+        streams[prefix].append(rest)
     for stream in streams.values():
         yield from _in_stream(stream)
 

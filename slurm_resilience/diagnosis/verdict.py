@@ -1,18 +1,20 @@
 """
-What ended an attempt, from the text and the exit codes of its nodes.
+What ended an attempt, for the supervisor: from the text and the exit codes of its nodes.
 
-Rows that name a fault come first, then an exception of the user's own code, then what exit
-codes tell, then fallout: what ranks see when a peer dies. Where nothing decides, it says so.
+The same rules as `policy`, with less to go by and one thing more: it knows for sure which node wrote
+a line. What Slurm prints of its own doing is left out, as the supervisor asks Slurm itself.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import msgspec
 
+from slurm_resilience.diagnosis.exceptions import is_user_error, reason_of
 from slurm_resilience.diagnosis.facts import NodeEnd, Verdict
+from slurm_resilience.diagnosis.lines import writer_of
 from slurm_resilience.diagnosis.rules import (
     MISUSE,
     MISUSED,
@@ -23,26 +25,15 @@ from slurm_resilience.diagnosis.rules import (
     TORCHRUN_LOG,
     TORCHRUN_STATUS,
     UNKNOWN,
-    Row,
+    row_of,
 )
+from slurm_resilience.diagnosis.rules.row import Row
 from slurm_resilience.diagnosis.traceback import PREFIX, Raised, tracebacks
-from slurm_resilience.incident import Suspect
+from slurm_resilience.incident import Retry, Suspect
 
-RANK = re.compile(r"\[rank(\d+)\]|\[Rank (\d+)\]")
-USER_EXCEPTIONS = frozenset({
-    "ArithmeticError", "AssertionError", "AttributeError", "FileNotFoundError", "ImportError",
-    "IndentationError", "IndexError", "IsADirectoryError", "KeyError", "LookupError",
-    "ModuleNotFoundError", "NameError", "NotADirectoryError", "NotImplementedError",
-    "PermissionError", "RecursionError", "SyntaxError", "TypeError", "UnboundLocalError",
-    "UnicodeDecodeError", "UsageError", "ConfigError", "ValueError", "ZeroDivisionError",
-})  # fmt: skip
-"""Deterministic enough that the next attempt would end the same way."""
 MOST_EVIDENCE = 10
 LETTERS = re.compile(r"[^\W\d_]{2}")
-SHAPES = re.compile(
-    r"shapes? .*cannot be multiplied|size mismatch|must match the size|shape '\["
-)
-"""torch raises plain RuntimeError for these."""
+_BY_ID = {row.id: row for row in ROWS}
 
 
 class _Match(NamedTuple):
@@ -60,19 +51,23 @@ def diagnose(ends: Sequence[NodeEnd], launcher: Sequence[str] = ()) -> Verdict:
     """
     lines = [(end.node, line) for end in ends for line in _text(end)]
     matches = list(_matches([*lines, *((None, line) for line in launcher)]))
-    causes = [match for match in matches if not match.row.fallout]
+    causes = [match for match in matches if match.row.role == "cause"]
     if causes:
-        return msgspec.structs.replace(_verdict(causes), is_clear=True)
+        clear = any(match.row.weight for match in causes)
+        return msgspec.structs.replace(_verdict(causes), is_clear=clear)
     misused = next(_misuses(ends), None)
     if misused:
         return msgspec.structs.replace(_verdict([misused]), is_clear=True)
     for end in ends:
         for raised in tracebacks(_text(end)):
-            if _is_user_error(raised):
+            if is_user_error(raised):
                 return _user_error(raised, end.node)
-    by_status = list(_statuses(ends))
+    symptoms = [match for match in matches if match.row.role == "symptom"]
+    fallout = [match for match in matches if match.row.role == "fallout"]
     return _verdict(
-        by_status or matches or [_Match(UNKNOWN, None, _last_words(ends, launcher))]
+        [*symptoms, *_statuses(ends)]
+        or fallout
+        or [_Match(UNKNOWN, None, _last_words(ends, launcher))]
     )
 
 
@@ -84,23 +79,18 @@ def _text(end: NodeEnd) -> list[str]:
 
 
 def _matches(lines: Sequence[tuple[str | None, str]]) -> Iterator[_Match]:
-    for row in ROWS:
-        pattern = re.compile(row.pattern)
-        for node, line in lines:
-            if pattern.search(line):
-                yield _Match(row, node, line.strip())
+    for node, line in lines:
+        row = row_of(line)
+        if row is not None:
+            yield _Match(row, node, line.strip())
 
 
 def _statuses(ends: Sequence[NodeEnd]) -> Iterator[_Match]:
-    """torchrun tells a rank's end in its log and itself ends with 1."""
     for end in ends:
-        for line in end.stderr:
-            found = TORCHRUN_STATUS.search(line)
-            row = STATUSES.get(128 - int(found.group(1))) if found else None
-            if row:
-                yield _Match(row, end.node, line.strip())
         if end.status in STATUSES:
-            yield _Match(STATUSES[end.status], end.node, f"{end.node}: status {end.status}")
+            yield _Match(
+                _BY_ID[STATUSES[end.status]], end.node, f"{end.node}: status {end.status}"
+            )
 
 
 def _misuses(ends: Sequence[NodeEnd]) -> Iterator[_Match]:
@@ -123,24 +113,11 @@ def _codes(end: NodeEnd) -> Iterator[int]:
             yield int(found.group(1))
 
 
-def _is_user_error(raised: Raised) -> bool:
-    if raised.name in {"ChildFailedError", "KeyboardInterrupt", "SignalException"}:
-        return False
-    if any(re.search(row.pattern, raised.line) for row in ROWS):
-        return False
-    return (
-        raised.by_user
-        or raised.name in USER_EXCEPTIONS
-        or SHAPES.search(raised.line) is not None
-    )
-
-
 def _user_error(raised: Raised, node: str) -> Verdict:
-    where = f" at {raised.frame}" if raised.frame else ""
     return Verdict(
         "user-error",
         "user-error",
-        f"the program raised {raised.line}{where}; a retry would end the same way",
+        f"{reason_of(raised)}; a retry would end the same way",
         "stop",
         evidence=(f"{node}: {raised.line}",),
         is_clear=True,
@@ -148,30 +125,28 @@ def _user_error(raised: Raised, node: str) -> Verdict:
 
 
 def _verdict(matches: Sequence[_Match]) -> Verdict:
-    first = matches[0]
+    """The heaviest row decides, of equals the first; what says retry elsewhere needs a node."""
+    first = max(matches, key=lambda match: match.row.weight)
     row = first.row
-    same = [match for match in matches if match.row is row]
+    same = [match for match in matches if match.row.id == row.id]
     suspects: dict[str, Suspect] = {}
     if row.retry == "exclude-node":
         for match in same:
             if match.node:
                 suspects.setdefault(
-                    match.node, Suspect(match.node, why=match.line, rank=_rank(match.line))
+                    match.node,
+                    Suspect(match.node, why=match.line, rank=writer_of(match.line).rank),
                 )
-    told = dict.fromkeys(match.line for match in [*same, *matches])
+    told = dict.fromkeys(match.line for match in [first, *same, *matches])
+    retry = "same-nodes" if row.retry == "exclude-node" and not suspects else row.retry
     return Verdict(
         row.class_,
         row.id,
         f"{row.advice}: {first.line}" if first.line else row.advice,
-        row.retry if suspects or row.retry != "exclude-node" else "same-nodes",
+        cast("Retry", retry),  # `ask-slurm` stands only in rows of what Slurm does
         tuple(suspects.values()),
         tuple(filter(None, told))[:MOST_EVIDENCE],
     )
-
-
-def _rank(line: str) -> int | None:
-    found = RANK.search(line)
-    return int(found.group(1) or found.group(2)) if found else None
 
 
 def _last_words(ends: Sequence[NodeEnd], launcher: Sequence[str]) -> str:

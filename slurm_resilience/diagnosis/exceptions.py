@@ -1,0 +1,58 @@
+"""Exceptions that a program raised, told from those that the world forced on it."""
+
+import re
+from collections.abc import Sequence
+
+from slurm_resilience.diagnosis.facts import Said
+from slurm_resilience.diagnosis.rules import row_of
+from slurm_resilience.diagnosis.traceback import Raised, tracebacks
+
+USER_EXCEPTIONS = frozenset({
+    "ArithmeticError", "AssertionError", "AttributeError", "FileNotFoundError", "ImportError",
+    "IndentationError", "IndexError", "IsADirectoryError", "KeyError", "LookupError",
+    "ModuleNotFoundError", "NameError", "NotADirectoryError", "NotImplementedError",
+    "PermissionError", "RecursionError", "SyntaxError", "TypeError", "UnboundLocalError",
+    "UnicodeDecodeError", "UsageError", "ConfigError", "ValueError", "ZeroDivisionError",
+})  # fmt: skip
+"""Deterministic enough that the next attempt would end the same way."""
+LAUNCHERS = frozenset(
+    {"ChildFailedError", "KeyboardInterrupt", "SignalException", "CalledProcessError"}
+)
+"""What a launcher raises for its children."""
+SHAPES = re.compile(
+    r"shapes? .*cannot be multiplied|size mismatch|must match the size|shape '\["
+    r"|Expected all tensors to be on the same device|expected scalar type|does not require grad"
+    r"|Expected to have finished reduction in the prior iteration"
+)
+"""torch raises plain RuntimeError for these."""
+
+
+def is_user_error(raised: Raised) -> bool:
+    """Whether *raised* is the program's own, and would come again."""
+    if raised.name in LAUNCHERS or row_of(raised.line) is not None:
+        return False
+    return (
+        raised.by_user
+        or raised.name in USER_EXCEPTIONS
+        or SHAPES.search(raised.line) is not None
+    )
+
+
+def reason_of(raised: Raised) -> str:
+    """One line for people."""
+    where = f" at {raised.frame}" if raised.frame else ""
+    return f"the program raised {raised.line}{where}"
+
+
+def user_error(said: Sequence[Said]) -> tuple[Said, str] | None:
+    """The first line that an exception of the program's own left, and what to say of it."""
+    ordered = sorted(
+        said, key=lambda one: (-1.0 if one.at is None else one.at, one.file, one.offset)
+    )
+    for one in ordered:
+        if one.survived or not one.before:
+            continue
+        found = list(tracebacks([*one.before, one.text]))
+        if found and found[-1].line.strip() in one.text and is_user_error(found[-1]):
+            return one, reason_of(found[-1])
+    return None

@@ -1,0 +1,263 @@
+"""
+The last attempt in a log file of any size: the lines that may matter, in bounded memory.
+
+Read from the end in blocks, so that of a file to which many attempts were appended only the last one
+is read. Finding a handful of short words in bytes is an order of magnitude faster than looking at
+lines, so lines are cut out only around such words; near the end more words count than far from it.
+"""
+
+import os
+import re
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from slurm_resilience.diagnosis.lines import clean
+
+BLOCK = 4 << 20
+NEAR = 64 << 20
+"""Bytes before the end that are searched for every word."""
+MOST = 4 << 30
+"""Bytes before the end that are read at all."""
+LONGEST = 2048
+"""Of a line, before and after the word."""
+HOT = 2000
+"""Hits of one word in one block beyond which only the first and last are looked at."""
+MOST_ALIKE = 128
+"""Lines that differ in nothing but digits: so many of the first and of the last are kept."""
+MOST_SHAPES = 50_000
+
+SHORT = 5
+"""Python finds words of up to so many bytes several times faster than longer ones."""
+FAR_WORDS = (b"rror", b"NVRM", b"ELLED", b"xcept", b"chdog", b"oom", b" WARN")
+NEAR_WORDS = (
+    *FAR_WORDS, b"RROR", b"NET/", b"SXid", b"mlx5", b"Killed", b"of memory", b"emory limit", b"ccess fault",
+    b"is lost", b"device handle", b"ailed", b"ignal", b"xitcode", b"xit code", b"return code", b"egmentation",
+    b"ore dumped", b"Assertion", b"No space", b"uota exceeded", b"file handle", b"is detected",
+    b"insufficient", b"mismatch", b"lost communication", b"imed out", b"NaN", b"is nan", b"lready in use",
+    b"No route", b"unreachable", b"endezvous", b"onnection re", b"onnection closed", b"pyxis", b"libfabric",
+    b"State=", b"|TIMEOUT", b"_FAIL", b"OUT_OF_ME", b"PREEMPTED", b"fallen off", b"nranks ", b"Broken pipe",
+    b"No CUDA GPUs", b"yet initialized", b"is killed by", b"blocked for more", b"Mismatched", b"not responding",
+)  # fmt: skip
+"""Each rule's own line holds at least one of these."""
+COOLER = {
+    b"rror": (
+        b"RuntimeError",
+        b"OSError",
+        b"CUDA error",
+        b" ECC ",
+        b"slurmstepd",
+        b"srun: error",
+    ),
+    b"ailed": (b"failed (exitcode", b"Failed to"),
+}
+"""What is looked for instead where a word is everywhere."""
+STARTS = (b"slurm-resilience: attempt", b"OMP_NUM_THREADS", b"NCCL version", b"GLOBAL_RANK")
+OURS = re.compile(rb"slurm-resilience: attempt \d+ of job ")
+ENDED = re.compile(
+    rb"\*\*\* JOB \S+ ON [^\n]*CANCELLED|srun: (?:Force Terminated|error: \S+: tasks? [\d,-]+: Exited)"
+)
+FROM_SLURM = re.compile(rb"(?:srun|slurmstepd\S*|salloc)[:\[]|$")
+MOVES = re.compile(
+    rb"(?:\b(?:step|iter(?:ation)?|global_step|updates)\b[\s\"':=\[(/]{0,4}\d|\bepoch\b[^\n\r]{0,24}\bloss\b|'loss': |\d(?:it/s|s/it))",
+    re.IGNORECASE,
+)
+BEFORE_START = 64 << 10
+MANY_STEPS = 8
+"""Lines of progress that make sure that a program was, or is still, running."""
+MANY_LINES = 30
+_DIGITS = b"0123456789"
+
+
+class Hit(NamedTuple):
+    """A line that was kept."""
+
+    offset: int
+    raw: bytes
+
+
+class Scan(NamedTuple):
+    """What a file gave."""
+
+    begin: int
+    """Byte at which the last attempt begins."""
+    end: int
+    hits: tuple[Hit, ...]
+    """By offset."""
+    is_cut: bool
+    """The attempt began earlier than was read."""
+
+
+class LogFile:
+    """One open log file."""
+
+    def __init__(self, descriptor: int, matters: Callable[[str], bool]) -> None:
+        """*matters* says of a cleaned line whether to keep it."""
+        self._file = descriptor
+        self._matters = matters
+        self._size = os.fstat(descriptor).st_size
+        self._known: dict[bytes, bool] = {}
+        self._late: dict[bytes, list[Hit]] = {}
+        self._early: dict[bytes, deque[Hit]] = {}
+
+    def scan(self) -> Scan:
+        """Read the last attempt."""
+        end = stop = self._size
+        least = max(0, self._size - MOST)
+        begin: int | None = None
+        while stop > least and begin is None:
+            start = max(least, stop - BLOCK)
+            data = self.read(start, stop - start)
+            head = _head(data) if start else 0
+            is_near = self._size - stop < NEAR
+            begin = self._attempt_start(data, start + 0, head)
+            self._search(
+                data, start, begin - start if begin is not None else head, near=is_near
+            )
+            stop = start + head if head else start
+        hits = sorted(
+            {hit for kept in (*self._late.values(), *self._early.values()) for hit in kept}
+        )
+        return Scan(
+            least if begin is None else begin,
+            end,
+            tuple(hits),
+            is_cut=begin is None and least > 0,
+        )
+
+    def read(self, offset: int, size: int) -> bytes:
+        """At most *size* bytes from *offset*."""
+        return os.pread(self._file, size, offset) if size > 0 else b""
+
+    # ── which lines to keep ─────────────────────────────────────────────────────────────────
+
+    def _search(self, data: bytes, base: int, head: int, *, near: bool) -> None:
+        done: set[int] = set()
+        for word in NEAR_WORDS if near else FAR_WORDS:
+            for begin, end in _lines_with(data, word, head):
+                if begin not in done:
+                    done.add(begin)
+                    self._keep(data[begin:end], base + begin)
+
+    def _keep(self, raw: bytes, offset: int) -> None:
+        shape = raw[:400].translate(None, _DIGITS)
+        known = self._known.get(shape)
+        if known is None:
+            if len(self._known) > MOST_SHAPES:
+                self._known.clear()
+            known = self._known[shape] = self._matters(clean(raw))
+        if known:
+            late = self._late.setdefault(shape, [])
+            if len(late) < MOST_ALIKE:
+                late.append(Hit(offset, raw))
+            else:  # blocks come from the end, so what comes last is the earliest
+                self._early.setdefault(shape, deque(maxlen=MOST_ALIKE)).append(Hit(offset, raw))
+
+    # ── where the last attempt begins ───────────────────────────────────────────────────────
+
+    def _attempt_start(self, data: bytes, base: int, head: int) -> int | None:
+        """The byte at which an attempt begins inside *data*, the last one, None where none does."""
+        found = [
+            place
+            for place in (
+                *self._announced(data, base, head),
+                *self._after_an_end(data, base, head),
+            )
+            if place > 0
+        ]
+        return max(found, default=None)
+
+    def _announced(self, data: bytes, base: int, head: int) -> Iterator[int]:
+        for word in STARTS:
+            if not _may_hold(data, word, head):
+                continue
+            place = len(data)
+            for _ in range(MANY_LINES):
+                place = data.rfind(word, head, place)
+                if place < 0:
+                    break
+                line = max(data.rfind(b"\n", 0, place) + 1, head)
+                if OURS.match(data, place):
+                    yield base + line
+                    break
+                before = self.read(
+                    max(0, base + line - BEFORE_START), min(BEFORE_START, base + line)
+                )
+                ends = [match.end() for match in ENDED.finditer(before)]
+                if ends:
+                    after = before.find(b"\n", ends[-1]) + 1
+                    yield base + line - len(before) + (after or len(before))
+                    break
+                if _moves(before):
+                    yield base + line
+                    break
+
+    def _after_an_end(self, data: bytes, base: int, head: int) -> Iterator[int]:
+        """Behind a job's end as Slurm tells it, where a program speaks again at length."""
+        if not _may_hold(data, b"*** JOB ", head):
+            return
+        place = len(data)
+        while (place := data.rfind(b"*** JOB ", head, place)) >= 0:
+            line = data.find(b"\n", place) + 1
+            if line and b"CANCELLED" in data[place:line]:
+                rest = self.read(base + line, BEFORE_START).split(b"\n")
+                if sum(1 for one in rest if not FROM_SLURM.match(one)) >= MANY_LINES:
+                    yield base + line
+                    return
+
+
+def _moves(data: bytes) -> bool:
+    found = MOVES.finditer(data)
+    return sum(1 for _, _ in zip(range(MANY_STEPS), found, strict=False)) == MANY_STEPS
+
+
+def _head(data: bytes) -> int:
+    """Where the first whole line of a block begins; its cut beginning belongs to the block before."""
+    place = data.find(b"\n", 0, 1 << 20) + 1
+    if place:
+        return place
+    place = data.find(b"\r", 0, 1 << 20) + 1
+    return place or min(LONGEST, len(data) - 1)
+
+
+def _may_hold(data: bytes, word: bytes, head: int) -> bool:
+    return data.find(word[-SHORT:], head) >= 0
+
+
+def _lines_with(data: bytes, word: bytes, head: int) -> Iterator[tuple[int, int]]:
+    """Begin and end of each line that holds *word*, within bounds."""
+    count = data.count(word, head) if _may_hold(data, word, head) else 0
+    if not count:
+        return
+    if count > HOT:
+        for cooler in COOLER.get(word, ()):
+            if data.count(cooler, head) <= HOT:
+                yield from _lines_with(data, cooler, head)
+        yield from _walk(data, word, head, len(data), HOT // 4)
+        yield from _walk(data, word, max(head, len(data) - BLOCK // 16), len(data), HOT // 4)
+        return
+    yield from _walk(data, word, head, len(data), HOT)
+
+
+def _walk(
+    data: bytes, word: bytes, place: int, stop: int, most: int
+) -> Iterator[tuple[int, int]]:
+    for _ in range(most):
+        place = data.find(word, place, stop)
+        if place < 0:
+            return
+        least = max(0, place - LONGEST)
+        begin = (
+            max(data.rfind(b"\n", least, place), data.rfind(b"\r", least, place)) + 1 or least
+        )
+        end = _end(data, place)
+        yield begin, end
+        place = end
+
+
+def _end(data: bytes, place: int) -> int:
+    most = min(len(data), place + LONGEST)
+    newline = data.find(b"\n", place, most)
+    stop = most if newline < 0 else newline
+    back = data.find(b"\r", place, stop)
+    return stop if back < 0 else back

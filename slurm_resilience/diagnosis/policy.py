@@ -1,0 +1,174 @@
+"""
+What was found of an attempt -> why it ended, and whether a retry can help. Pure.
+
+Slurm's record outranks text. Then the kind of a line counts (see `row.Role`), then its moment: the
+first cause comes before its echoes. Lines that the program lived through do not count, and of lines
+of one moment the one that names a broken part decides.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from slurm_resilience.diagnosis.exceptions import user_error
+from slurm_resilience.diagnosis.facts import Accused, Diagnosis, Evidence, Left, Record, Said
+from slurm_resilience.diagnosis.rules import (
+    ALL,
+    FINISHED,
+    STUCK_TOGETHER,
+    SURVIVED,
+    TOGETHER,
+    UNKNOWN,
+    USER_ERROR,
+    row_of,
+)
+from slurm_resilience.diagnosis.rules.row import Row
+from slurm_resilience.diagnosis.suspects import Match, accused
+
+TIERS = ("state", "cause", "exception", "symptom", "fallout", "exit")
+_TIER = {"outside": "symptom"}
+"""How a process ended, and that somebody ended it: whichever came first."""
+MOMENT_S = 120.0
+"""Lines closer than this tell of one event."""
+MOST_EVIDENCE = 10
+MANY = 3
+"""Nodes lost at once."""
+_RECORDS = {
+    "TIMEOUT": "slurm-time-limit",
+    "DEADLINE": "slurm-time-limit",
+    "PREEMPTED": "slurm-preempted",
+    "NODE_FAIL": "node-failure",
+    "BOOT_FAIL": "slurm-boot-failed",
+    "OUT_OF_MEMORY": "slurm-out-of-memory",
+    "CANCELLED": "slurm-cancelled",
+    "REQUEUED": "slurm-requeued",
+    "COMPLETED": "finished",
+}
+
+
+def decide(left: Left) -> Diagnosis:
+    """Why the attempt ended."""
+    matches = [Match(row, said) for said, row in _rows(left.said)]
+    recorded = _recorded(left.record)
+    if recorded is not None:
+        return _diagnosis(recorded, _of_record(recorded, left, matches), left)
+    for tier in TIERS:
+        if tier == "exception":
+            raised = user_error(left.said)
+            if raised is not None:
+                said, reason = raised
+                row = msgspec.structs.replace(
+                    USER_ERROR, advice=f"{reason}; {USER_ERROR.advice}"
+                )
+                return _diagnosis(row, [Match(row, said)], left)
+            continue
+        inside = [match for match in matches if _tier(match.row) == tier]
+        going = [match for match in inside if not match.said.survived]
+        if going:
+            row = first(going).row
+            same = [match for match in inside if match.row.id == row.id]
+            return _refined(row, _first_first(first(going), same), left)
+    return Diagnosis("unknown", "unknown", "same-nodes", advice=UNKNOWN.advice)
+
+
+def first(matches: Sequence[Match]) -> Match:
+    """The match that decides: the heaviest of those that belong to the first one's moment."""
+    ordered = sorted(matches, key=_moment)
+    start = ordered[0]
+    near = [match for match in ordered if _is_near(start.said, match.said)]
+    return max(near, key=lambda match: match.row.weight)  # of equals, the first
+
+
+def _first_first(chosen: Match, same: Sequence[Match]) -> list[Match]:
+    return [chosen, *(match for match in sorted(same, key=_moment) if match is not chosen)]
+
+
+def _rows(said: Sequence[Said]) -> Iterator[tuple[Said, Row]]:
+    for one in said:
+        row = None if SURVIVED.search(one.text) else row_of(one.text)
+        if row is not None:
+            yield one, row
+
+
+def _tier(row: Row) -> str:
+    return _TIER.get(row.role, row.role)
+
+
+def _moment(match: Match) -> tuple[float, str, int]:
+    said = match.said
+    return (-1.0 if said.at is None else said.at, said.file, said.offset)
+
+
+def _is_near(start: Said, other: Said) -> bool:
+    return start.at is None or other.at is None or other.at - start.at <= MOMENT_S
+
+
+# ── Slurm's record ──────────────────────────────────────────────────────────────────────────
+
+
+def _recorded(record: Record | None) -> Row | None:
+    """The row that Slurm's record alone decides; None where it leaves it to the text."""
+    if record is None or not record.state.split():
+        return None
+    id_ = _RECORDS.get(record.state.split()[0].rstrip("+"))
+    return next((row for row in ALL if row.id == id_), None)
+
+
+def _of_record(row: Row, left: Left, matches: Sequence[Match]) -> list[Match]:
+    assert left.record is not None  # noqa: S101 - `_recorded` saw one
+    told = Said(f"Slurm's record: {left.record.state}", file="sacct")
+    same = [match for match in matches if match.row.id == row.id]
+    named = [
+        Match(row, Said(f"srun: error: Node failure on {node}", file="sacct"))
+        for node in left.record.nodes
+        if row.id == "node-failure" and not same
+    ]
+    return [Match(row, told), *named, *same]
+
+
+# ── from matches to a diagnosis ─────────────────────────────────────────────────────────────
+
+
+def _refined(row: Row, matches: list[Match], left: Left) -> Diagnosis:
+    suspects = accused(matches, left.said)
+    if row.id == "node-failure":
+        nodes = {one.node for one in suspects if one.node}
+        domains = {left.domains.get(node) for node in nodes}
+        together = len(nodes) >= MANY or (len(nodes) > 1 and len(domains - {None}) == 1)
+        if together and all(_is_near(matches[0].said, match.said) for match in matches):
+            return _diagnosis(TOGETHER, matches, left, suspects)
+    ranks = {text[1] for match in matches if (text := _RANK.search(match.said.text))}
+    if row.accuses == "lone" and len(ranks) > 1:
+        return _diagnosis(STUCK_TOGETHER, matches, left, ())
+    if row.role == "fallout" and left.slowed is not None and row.class_ != "network":
+        row = msgspec.structs.replace(
+            row,
+            class_="network",
+            advice=f"steps took several times longer before the end; {row.advice}",
+        )
+        matches = [*matches, Match(row, left.slowed)]
+    return _diagnosis(row, matches, left, suspects)
+
+
+_RANK = re.compile(r"\[rank(\d+)\]")
+
+
+def _diagnosis(
+    row: Row, matches: Sequence[Match], left: Left, suspects: tuple[Accused, ...] | None = None
+) -> Diagnosis:
+    told = dict.fromkeys(
+        Evidence(match.said.file, match.said.line, match.said.text.strip()) for match in matches
+    )
+    retry = row.retry
+    if row is FINISHED:
+        retry = "stop"
+    return Diagnosis(
+        row.class_,
+        row.id,
+        retry,
+        accused(matches, left.said) if suspects is None else suspects,
+        tuple(told)[:MOST_EVIDENCE],
+        row.advice,
+        row.confidence,
+    )

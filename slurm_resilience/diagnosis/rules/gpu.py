@@ -1,0 +1,152 @@
+"""Rules about GPUs, their drivers and their memory."""
+
+from slurm_resilience.diagnosis.rules.row import Row
+
+GPU_ROWS = (
+    Row(
+        "cuda-ecc", r"uncorrectable ECC error", "hardware", "exclude-node",
+        "GPU memory failed; the node needs a look and the GPU a reset",
+        "kohya-ss/sd-scripts#1434",
+        "[E ProcessGroupNCCL.cpp:916] [Rank 1] NCCL watchdog thread terminated with exception: CUDA error: uncorrectable ECC error encountered",
+        accuses="reporter", weight=2, confidence="high",
+    ),
+    Row(
+        "cuda-nvlink", r"uncorrectable NVLink error|nvlink (?:hardware )?error detected", "hardware",
+        "exclude-node", "an NVLink failed; the node needs a look (kernel log: Xid 74 or 144 to 150)",
+        "MIC-DKFZ/nnUNet#1519",
+        "RuntimeError: CUDA error: uncorrectable NVLink error detected during the execution",
+        accuses="reporter", weight=2, confidence="high",
+    ),
+    Row(
+        "gpu-lost",
+        r"(?:GPU has )?fallen off the bus|GPU is lost|Unable to determine the device handle for GPU"
+        r"|NVML: GPU is lost|RmInitAdapter failed|rm_init_adapter failed",
+        "hardware", "exclude-node",
+        "a GPU left the bus or does not start; the node needs a reboot, and a look at power and seating",
+        "NVIDIA/NVSentinel#155", "NVRM: Xid (PCI:0000:44:00): 79, GPU has fallen off the bus",
+        accuses="reporter", weight=2, confidence="high",
+    ),
+    Row(
+        "gpu-unavailable",
+        r"CUDA-capable device\(s\) is/are busy or unavailable|cudaErrorDevicesUnavailable",
+        "hardware", "exclude-node",
+        "a GPU is taken or broken; look for leftover processes and a pending reset on the node",
+        "NVIDIA/nvidia-resiliency-ext#18",
+        "RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable",
+        accuses="reporter", weight=2, confidence="high",
+    ),
+    Row(
+        "gpu-reset-required", r"NV_ERR_RESET_REQUIRED|GPU requires reset|Reset required",
+        "hardware", "exclude-node", "a GPU waits for a reset; the node must not run jobs before it",
+        "kubernetes-sigs/dra-driver-nvidia-gpu#982",
+        "NVRM: nvAssertOkFailedNoLog: Assertion failed: Reset required [NV_ERR_RESET_REQUIRED] (0x00000062) returned from status @ kernel_channel.c:2827",
+        accuses="reporter", weight=2, confidence="high",
+    ),
+    Row(
+        "cuda-not-ready",
+        r"(?:error[ =]|code[ =]|failure )\(?802\)?|system not yet initialized|cudaErrorSystemNotReady",
+        "hardware", "exclude-node",
+        "the NVSwitch fabric is not up: nvidia-fabricmanager is missing, stopped or of another version",
+        "pytorch/pytorch#35710",
+        "RuntimeError: cuda runtime error (802) : system not yet initialized at THCGeneral.cpp:50",
+        accuses="reporter", weight=2, confidence="high",
+    ),
+    Row(
+        "driver-mismatch", r"Driver/library version mismatch", "software", "exclude-node",
+        "the NVIDIA driver was updated under the running kernel; the node needs a reboot",
+        "mozilla/translations#1167",
+        "[nvidia-smi(stdout)] Failed to initialize NVML: Driver/library version mismatch",
+        accuses="reporter", weight=2, confidence="high",
+    ),
+    Row(
+        "driver-missing",
+        r"no CUDA-capable device is detected|No CUDA GPUs are available|CUDA_ERROR_NO_DEVICE"
+        r"|couldn't communicate with the NVIDIA driver|No devices were found|Found no NVIDIA driver",
+        "hardware", "exclude-node",
+        "the node shows the job no GPU: driver not loaded, GPU gone, or the job asked for none",
+        "nitishsrivastava/deepnet#28",
+        "cudamat.cudamat.CUDAMatException: CUDA error: no CUDA-capable device is detected",
+        accuses="reporter", weight=2,
+    ),
+    Row(
+        "driver-too-old", r"CUDA driver version is insufficient|forward compatibility was attempted",
+        "software", "exclude-node",
+        "the node's driver is older than the program's CUDA; another node, or an older build",
+        "vuptran/cardiac-segmentation#2",
+        "Failed to get the number of CUDA devices: CUDA driver version is insufficient for CUDA runtime version",
+        accuses="reporter", weight=2,
+    ),
+    Row(
+        "cuda-launch-failure", r"CUDA error: unspecified launch failure|cudaErrorLaunchFailure",
+        "hardware", "exclude-node",
+        "a kernel died on one GPU: often the GPU, sometimes the kernel; look for its Xid",
+        "hiyouga/LlamaFactory#8871",
+        "10.0.0.81: [rank19]:[E808 10:31:07.406255799 ProcessGroupNCCL.cpp:1895] [PG ID 1 PG GUID 1 Rank 19] Process group watchdog thread terminated with exception: CUDA error: unspecified launch failure",
+        accuses="reporter",
+    ),
+    Row(
+        "gpu-memory",
+        r"CUDA out of memory|HIP out of memory|OutOfMemoryError: (?:CUDA|HIP)|CUDA error: out of memory"
+        r"|Cuda failure (?:\d+ )?'out of memory'|CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED"
+        r"|OutOfMemoryError: Allocation on device",
+        "user-error", "stop",
+        "the GPU's memory ran out: smaller batches, or shard the model further; where another process"
+        " held it, look at the node",
+        "stas00/ml-engineering fault-tolerance",
+        "RuntimeError: CUDA out of memory. Tried to allocate 304.00 MiB (GPU 0; 8.00 GiB total capacity;",
+        confidence="high",
+    ),
+    Row(
+        "cuda-illegal-access",
+        r"an illegal memory access was encountered|misaligned address|illegal instruction was encountered"
+        r"|Memory access fault by GPU|invalid program counter|an illegal instruction|invalid device ordinal",
+        "software", "same-nodes",
+        "a kernel or an index is wrong; CUDA_LAUNCH_BLOCKING=1 shows where. Hardware only with an Xid of"
+        " its own on one node",
+        "axolotl-ai-cloud/axolotl#1473",
+        "NCCL watchdog thread terminated with exception: CUDA error: an illegal memory access was encountered",
+        accuses="reporter",
+    ),
+    Row(
+        "device-assert",
+        r"device-side assert triggered|block: \[\d+,\d+,\d+\], thread: \[\d+,\d+,\d+\] Assertion",
+        "user-error", "stop",
+        "an assertion in a kernel failed: most often an index or a label out of range",
+        "EleutherAI/lm-evaluation-harness#2293",
+        "Indexing.cu:1231: indexSelectSmallIndex: block: [31,0,0], thread: [116,0,0] Assertion `srcIndex < srcSelectDimSize` failed.",
+        weight=2, confidence="high",
+    ),
+    Row(
+        "hsa-exception", r"HSA_STATUS_ERROR_(?:EXCEPTION|MEMORY_APERTURE_VIOLATION|ILLEGAL_INSTRUCTION)",
+        "hardware", "same-nodes",
+        "a kernel died on an AMD GPU: often the GPU or its driver, sometimes the kernel",
+        "ROCm/ROCm#6023",
+        ":0:rocdevice.cpp:3586: Callback: Queue 0x7f78cb400000 aborting with error : HSA_STATUS_ERROR_EXCEPTION: An HSAIL operation resulted in a hardware exception. code: 0x1016",
+        accuses="reporter",
+    ),
+    Row(
+        "cuda-library",
+        r"CUDNN_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR|NOT_INITIALIZED|MAPPING_ERROR)"
+        r"|CUBLAS_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR|NOT_INITIALIZED|MAPPING_ERROR)",
+        "software", "same-nodes",
+        "a CUDA library failed: versions that do not fit, memory that ran out, or a GPU that errs; "
+        "look for an Xid",
+        "mjq11302010044/TATT#18", "RuntimeError: cuDNN error: CUDNN_STATUS_EXECUTION_FAILED",
+        accuses="reporter", weight=0,
+    ),
+    Row(
+        "cuda-unknown", r"CUDA error: unknown error|cudaErrorUnknown|HIP error: unknown error",
+        "unknown", "same-nodes",
+        "CUDA does not say what failed: look for an Xid on the node, then exclude it if it comes back",
+        "vllm-project/vllm#2682",
+        "[E ProcessGroupNCCL.cpp:916] [Rank 7] NCCL watchdog thread terminated with exception: CUDA error: unknown error",
+        accuses="reporter", weight=0, confidence="low",
+    ),
+    Row(
+        "nccl-cuda-failure", r"Cuda failure (?:\d+ )?'|HIP failure (?:\d+ )?'|[Uu]nhandled cuda error|ncclUnhandledCudaError",
+        "software", "same-nodes",
+        "a CUDA call inside NCCL failed: versions that do not fit, or an earlier error on that GPU",
+        "NVIDIA/nccl#1029", "Cuda failure 'initialization error'",
+        weight=0, confidence="low",
+    ),
+)  # fmt: skip

@@ -1,0 +1,178 @@
+"""Rules about memory, storage and checkpoints, and about how processes end."""
+
+from slurm_resilience.diagnosis.rules.row import Row
+
+STORAGE_ROWS = (
+    Row(
+        "quota", r"Disk quota exceeded|EDQUOT|\[Errno 122\]", "storage", "hold",
+        "free some of the quota, then release the job", "open-mmlab/mmdetection#12069",
+        "OSError: [Errno 122] Disk quota exceeded", weight=2, confidence="high",
+    ),
+    Row(
+        "disk-full", r"No space left on device|ENOSPC|\[Errno 28\]|StorageFull", "storage", "hold",
+        "free some space, then release the job", "hiyouga/LlamaFactory#5155",
+        'safetensors_rust.SafetensorError: Error while serializing: IoError(Os { code: 28, kind: StorageFull, message: "No space left on device" })',
+        weight=2, confidence="high",
+    ),
+    Row(
+        "write-failed", r"PytorchStreamWriter failed|write\(\): fd \d+ failed", "storage", "hold",
+        "a checkpoint could not be written, most often for want of space: look, then release the job",
+        "hiyouga/LlamaFactory#1223",
+        "RuntimeError: [enforce fail at inline_container.cc:445] . PytorchStreamWriter failed writing file data/176: file write failed",
+    ),
+    Row(
+        "storage-io",
+        r"\[Errno (?:5|116|121)\]|Input/output error|Stale (?:NFS )?file handle|Remote I/O error"
+        r"|Transport endpoint is not connected|I/O error, dev ",
+        "storage", "same-nodes", "a file system failed while it was read or written",
+        "hiyouga/LlamaFactory#3388", "OSError: [Errno 116] Stale file handle: '/path/to/datasets/text/'",
+    ),
+)  # fmt: skip
+
+MEMORY_ROWS = (
+    Row(
+        "shared-memory", r"insufficient shared memory|killed by signal: Bus error|out of shared memory",
+        "memory", "stop",
+        "shared memory is full: fewer loader workers, or look for leftovers in /dev/shm",
+        "msr-fiddle/pipedream#28", "RuntimeError: DataLoader worker (pid 325) is killed by signal: Bus error.",
+        weight=2, confidence="high",
+    ),
+    Row(
+        "host-memory",
+        r"oom[_-]kill(?:er|ed)?\b|Out of memory: Kill|invoked oom-killer|OOM Killed|exceeded memory limit"
+        r"|Exceeded (?:job|step) memory limit|Memory cgroup out of memory"
+        r"|srun: error: (?P<node>[\w.-]+): tasks? [\d,-]+: Out Of Memory",
+        "memory", "stop", "the node's memory ran out: ask for more (--mem) or use less",
+        "nextflow-io/nextflow#5932",
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=11300781.0. Some of the step tasks have been OOM Killed.",
+        accuses="named", weight=2, confidence="high",
+    ),
+    Row(
+        "loader-killed", r"DataLoader worker .* is killed by signal: Killed|DataLoader process .* killed by signal: Killed",
+        "memory", "stop",
+        "a loader worker was killed, most often for want of memory: fewer workers, or more --mem",
+        "hezhangsprinter/DCPDN#12", "RuntimeError: DataLoader worker (pid 19597) is killed by signal: Killed.",
+    ),
+    Row(
+        "host-allocation", r"Cannot allocate memory|\[Errno 12\]|std::bad_alloc|DefaultCPUAllocator: can't allocate memory|^MemoryError",
+        "memory", "stop", "an allocation failed: ask for more memory (--mem) or use less",
+        "pytorch: c10/core/impl/alloc_cpu.cpp",
+        "RuntimeError: [enforce fail at alloc_cpu.cpp:114] . DefaultCPUAllocator: can't allocate memory: you tried to allocate 68719476736 bytes.",
+    ),
+    Row(
+        "open-files", r"Too many open files|\[Errno 24\]", "user-error", "stop",
+        "the limit of open files was reached: raise `ulimit -n`, or share tensors by file_system",
+        "facebookresearch/maskrcnn-benchmark#158", "OSError: [Errno 24] Too many open files", weight=2,
+        confidence="high",
+    ),
+    Row(
+        "shared-object", r"unable to (?:open|mmap|allocate) shared memory", "memory", "same-nodes",
+        "a tensor in shared memory was lost: /dev/shm is full, a worker died, or files ran out",
+        "pytorch/pytorch#14768",
+        "RuntimeError: unable to open shared memory object </torch_34609_1792353697> in read-write mode",
+    ),
+)  # fmt: skip
+
+CHECKPOINT_ROWS = (
+    Row(
+        "checkpoint-damaged",
+        r"PytorchStreamReader failed|CheckpointLoadError: |failed finding central directory"
+        r"|Error while deserializing(?: header)?: (?:Metadata|Header|Invalid)|MetadataIncompleteBuffer"
+        r"|Ran out of input$|pickle data was truncated|unexpected EOF, expected \d+ more bytes",
+        "checkpoint", "same-nodes",
+        "a checkpoint does not load, most often as it is half written: resume from an older one",
+        "open-mmlab/mmdetection#4835",
+        "RuntimeError: [enforce fail at inline_container.cc:144] . PytorchStreamReader failed reading zip archive: failed finding central directory",
+        weight=2, confidence="high",
+    ),
+    Row(
+        "checkpoint-unfit", r"Error\(s\) in loading state_dict for|size mismatch for \S+: copying a param", "user-error", "stop",
+        "the checkpoint is of another model: mend the model's settings or the path",
+        "Spijkervet/BYOL#5", "RuntimeError: Error(s) in loading state_dict for ResNet:",
+        weight=2, confidence="high",
+    ),
+    Row(
+        "checkpoint-place", r"CheckpointPlaceError: ", "user-error", "stop",
+        "the directory of checkpoints cannot be used", "slurm_resilience.errors",
+        "slurm_resilience.errors.CheckpointPlaceError: /ckpt holds no checkpoint", confidence="high",
+    ),
+    Row(
+        "checkpoint-in-use", r"CheckpointInUseError: ", "user-error", "stop",
+        "the directory of checkpoints is somebody else's", "slurm_resilience.errors",
+        "slurm_resilience.errors.CheckpointInUseError: /ckpt: job 7 writes to it", confidence="high",
+    ),
+    Row(
+        "checkpoint-not-saved", r"CheckpointSaveError: ", "storage", "same-nodes",
+        "the last checkpoint could not be written", "slurm_resilience.errors",
+        "slurm_resilience.errors.CheckpointSaveError: step 9 is not saved: rank 1 is gone",
+    ),
+    Row(
+        "checkpoint", r"CheckpointError: ", "checkpoint", "same-nodes",
+        "it ended over its checkpoints", "slurm_resilience.errors",
+        "slurm_resilience.errors.CheckpointError: step 9: no",
+    ),
+)  # fmt: skip
+
+_LAUNCHER = (
+    r"exitcode\s*: {0}\b|exits with return code = {0}\b|failed with (?:error|exit) code {0}\b"
+)
+
+PROCESS_ENDS = (
+    Row(
+        "killed",
+        _LAUNCHER.format("-9") + r"|Signal 9 \(SIGKILL\)|Signals\.SIGKILL|\bexit code 137\b"
+        r"|^Killed$|: +\d+ Killed +\S|: line \d+: +\d+ Killed|srun: error: \S+: tasks? [\d,-]+: Killed$",
+        "memory", "same-nodes",
+        "a process was killed (KILL): most often the node's memory ran out; where it comes back, ask for"
+        " more memory",
+        "hpcaitech/ColossalAI#3514",
+        "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -9) local_rank: 3 (pid: 812917) of binary: /path/to/python",
+        "symptom", "named",
+    ),
+    Row(
+        "bus-error",
+        _LAUNCHER.format("-7") + r"|Signal 7 \(SIGBUS\)|Signals\.SIGBUS|\bexit code 135\b|Bus error \(core dumped\)|Fatal Python error: Bus error",
+        "memory", "same-nodes", "a process died of SIGBUS: /dev/shm may be full",
+        "deepspeedai/DeepSpeed#4000",
+        "[2023-07-20 15:45:13,982] [ERROR] [launch.py:321:sigkill_handler] ['/usr/bin/python3', '--local_rank=1'] exits with return code = -7",
+        "symptom", "named",
+    ),
+    Row(
+        "segfault",
+        _LAUNCHER.format("-11") + r"|Signal 11 \(SIGSEGV\)|SIGSEGV\b|\bexit code 139\b|[Ss]egmentation fault"
+        r"|killed by signal: Segmentation fault",
+        "software", "same-nodes",
+        "a process died of SIGSEGV: a library that does not fit, or a bug in native code",
+        "CVMI-Lab/Point-UV-Diffusion#5",
+        "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -11) local_rank: 0 (pid: 2977223) of binary: /path/to/python",
+        "symptom", "named",
+    ),
+    Row(
+        "abort",
+        _LAUNCHER.format("-6") + r"|Signal 6 \(SIGABRT\)|Signals\.SIGABRT|\bexit code 134\b|^Aborted \(core dumped\)",
+        "software", "same-nodes", "a process called abort; the lines before say why, where anything does",
+        "pytorch/pytorch#126544",
+        "E0517 08:24:03.805000 140617718325696 torch/distributed/elastic/multiprocessing/api.py:826] failed (exitcode: -6) local_rank: 0 (pid: 970611) of binary: /path/to/python3",
+        "symptom", "named", 0,
+    ),
+)  # fmt: skip
+
+PROGRAM_ROWS = (
+    Row(
+        "not-finite",
+        r"(?:Rank (?P<rank>\d+): )?found (?:NaN|Inf)|Loss (?:became infinite or|is) (?:NaN|nan)"
+        r"|[Ll]oss is (?:nan|inf)\b|loss scale already at minimum|Unexpected result (?:nan|inf)|nan (?:loss|gradient)s? detected",
+        "software", "same-nodes",
+        "a value was not finite: resume from an older checkpoint once; the same step again is the program's,"
+        " the same GPU again is the GPU's",
+        "alibaba/Pai-Megatron-Patch#366",
+        "AssertionError: Rank 11: found NaN in local grad norm in backward pass before data-parallel communication collective. Device: 3",
+        accuses="named", weight=2, confidence="high",
+    ),
+    Row(
+        "loader-died", r"DataLoader worker .* exited unexpectedly", "software", "same-nodes",
+        "a loader worker ended and did not say why: memory, or an error in the data set",
+        "FoNDUE-HTR/Documentation#13", "RuntimeError: DataLoader worker (pid(s) 4711) exited unexpectedly",
+        "symptom", weight=0, confidence="low",
+    ),
+)  # fmt: skip

@@ -1,0 +1,156 @@
+"""Whom a set of lines accuses: who reports a fault is not always who has it."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from slurm_resilience.diagnosis.facts import Accused, Said
+from slurm_resilience.diagnosis.lines import Writer, writer_of
+from slurm_resilience.diagnosis.rules import named
+from slurm_resilience.diagnosis.rules.row import Row
+from slurm_resilience.slurm.hostlist import expand
+
+MOST = 32
+APART = 100
+"""Collectives of one group differ by a handful when its ranks wait for each other."""
+_WORK = re.compile(r"WorkNCCL\((?:SeqNum|OpSeqNum)=(\d+)")
+_AT_WORK = re.compile(
+    r"\[PG (?:ID )?(?P<group>\S+(?: PG GUID \S+)?) Rank \d+\].*(?:detected by watchdog at work|Timeout at NCCL"
+    r" work): (?P<seq>\d+), last enqueued(?: NCCL work)?: (?P<enqueued>\d+)"
+)
+_WORLD = re.compile(r"\bnranks (\d+)|\bworld_size[=:] ?(\d+)")
+_TABLE = {
+    "rank": re.compile(r"^\s*rank\s+: (\d+) \(local_rank: (\d+)\)"),
+    "host": re.compile(r"^\s*host\s+: (\S+)"),
+}
+
+
+class Match(NamedTuple):
+    """A line and the row that it meets."""
+
+    row: Row
+    said: Said
+
+
+def accused(matches: Sequence[Match], said: Sequence[Said]) -> tuple[Accused, ...]:
+    """Whom *matches*, all of one id, accuse; *said* is everything that was kept."""
+    row = matches[0].row
+    if row.id == "collective-timeout":
+        found: Iterable[Accused] = _behind(said)
+    elif row.accuses == "lone":
+        reporters = {writer_of(match.said.text).rank for match in matches}
+        found = _reporters(matches) if len(reporters) == 1 else ()
+    elif row.accuses == "link":
+        found = (*_reporters(matches[:1]), *_peers(matches[:1]))
+    elif row.accuses == "reporter":
+        found = _reporters(matches)
+    elif row.accuses == "named":
+        found = _named(matches)
+    else:
+        found = ()
+    return tuple(dict.fromkeys(found))[:MOST]
+
+
+def _reporters(matches: Sequence[Match]) -> Iterator[Accused]:
+    seen: set[Writer] = set()
+    for match in matches:
+        writer = writer_of(match.said.text)
+        if writer.rank is None and match.said.rank is not None:
+            writer = writer._replace(rank=match.said.rank)
+        if writer not in seen and (writer.rank is not None or writer.node is not None):
+            seen.add(writer)
+            yield Accused(match.said.text.strip(), writer.rank, writer.node)
+
+
+def _peers(matches: Sequence[Match]) -> Iterator[Accused]:
+    for match in matches:
+        peer = named(match.row, match.said.text).get("peer")
+        if peer:
+            yield Accused(f"the other end: {match.said.text.strip()}", node=peer)
+
+
+def _named(matches: Sequence[Match]) -> Iterator[Accused]:
+    for match in matches:
+        text = match.said.text
+        groups = named(match.row, text)
+        for node in _nodes(groups.get("node", "")):
+            yield Accused(text.strip(), node=node)
+        if "rank" in groups:
+            yield Accused(text.strip(), rank=int(groups["rank"]))
+        if match.row.role == "symptom":
+            yield from _ended(match.said)
+
+
+def _ended(said: Said) -> Iterator[Accused]:
+    """Of a line that tells how a process ended: torchrun's log, or its closing table."""
+    local = writer_of(said.text).local_rank
+    if local is not None:
+        yield Accused(said.text.strip(), local_rank=local)
+        return
+    near = said.before[-4:]
+    rank = next((found for line in near if (found := _TABLE["rank"].match(line))), None)
+    host = next((found for line in near if (found := _TABLE["host"].match(line))), None)
+    if rank is not None:
+        yield Accused(said.text.strip(), int(rank[1]), host[1] if host else None, int(rank[2]))
+
+
+def _nodes(text: str) -> tuple[str, ...]:
+    try:
+        return expand(text) if text else ()
+    except ValueError:
+        return (text,)
+
+
+def _behind(said: Sequence[Said]) -> Iterator[Accused]:
+    """
+    Ranks that lag behind in a collective, and, where the world's size is told, the few that are
+    silent.
+
+    Numbers are compared inside one process group only. Where no line names a group (before torch
+    2.4) one rank alone may lag, far behind others that agree.
+    """
+    groups: dict[str, dict[int, tuple[int, Said]]] = defaultdict(dict)
+    plain: dict[int, tuple[int, Said]] = {}
+    world = 0
+    for one in said:
+        sized = _WORLD.search(one.text)
+        if sized:
+            world = max(world, int(sized[1] or sized[2]))
+        rank = writer_of(one.text).rank
+        if rank is None:
+            continue
+        at_work, work = _AT_WORK.search(one.text), _WORK.search(one.text)
+        if at_work:
+            groups[at_work["group"]][rank] = int(at_work["enqueued"]), one
+        elif work and rank not in plain:
+            plain[rank] = int(work[1]), one
+    for members in groups.values():
+        yield from _laggards(members, least=1)
+    if not groups:
+        yield from _laggards(plain, least=APART)
+    reporting = {*plain, *(rank for members in groups.values() for rank in members)}
+    silent = set(range(world)) - reporting
+    if reporting and silent and len(silent) * 4 <= world:
+        for rank in sorted(silent):
+            yield Accused(
+                f"reports nothing, while {len(reporting)} of {world} ranks wait", rank
+            )
+
+
+def _laggards(members: dict[int, tuple[int, Said]], *, least: int) -> Iterator[Accused]:
+    numbers = {rank: number for rank, (number, _) in members.items()}
+    if len(numbers) < 2:  # noqa: PLR2004 - one rank lags behind nobody
+        return
+    most = max(numbers.values())
+    late = [rank for rank, number in numbers.items() if number < most]
+    others = [number for rank, number in numbers.items() if rank not in late]
+    if len(late) > max(1, len(numbers) // 4) and len(numbers) > 2:  # noqa: PLR2004 - of two, one may
+        return
+    for rank in late:
+        if min(others) - numbers[rank] >= least:
+            yield Accused(
+                f"at collective {numbers[rank]} while others are at {most}: "
+                f"{members[rank][1].text.strip()}",
+                rank,
+            )
