@@ -72,6 +72,7 @@ class LoadFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     cpus: int
     network_bytes: int | None = None
     """Received and sent since boot by the network interfaces that are hardware."""
+    unread: Mapping[str, str] = {}
 
 
 class ClockFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

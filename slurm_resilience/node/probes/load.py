@@ -13,26 +13,29 @@ def read(proc: str, sysfs: str) -> dict[str, Any]:
     """As `facts.LoadFacts`. Raises OSError where /proc/loadavg cannot be read."""
     with open(f"{proc}/loadavg", encoding="ascii") as file:
         load = float(file.read().split()[1])
-    return {
-        "load": load,
-        "cpus": os.cpu_count() or 1,
-        "network_bytes": _network_bytes(f"{sysfs}/class/net"),
-    }
-
-
-def _network_bytes(folder: str) -> int | None:
-    """None where there is no such hardware. What software adds on top would count twice."""
+    found = {"load": load, "cpus": os.cpu_count() or 1}
     try:
-        names = os.listdir(folder)
-    except FileNotFoundError:
-        return None
-    hardware = [name for name in names if os.path.exists(f"{folder}/{name}/device")]
-    counts = [
+        return {**found, "network_bytes": _network_bytes(f"{sysfs}/class/net")}
+    except OSError as error:
+        return {**found, "unread": {"network_bytes": str(error)}}
+
+
+def _network_bytes(folder: str) -> int:
+    """
+    Of hardware alone: what software adds on top would count twice.
+
+    Raises OSError where there is none, or it has no counts.
+    """
+    hardware = [
+        name for name in os.listdir(folder) if os.path.exists(f"{folder}/{name}/device")
+    ]
+    if not hardware:
+        raise OSError("no network interface is hardware")
+    return sum(
         _count(f"{folder}/{name}/statistics/{direction}")
         for name in hardware
         for direction in ("rx_bytes", "tx_bytes")
-    ]
-    return sum(counts) if counts else None
+    )
 
 
 def _count(path: str) -> int:
