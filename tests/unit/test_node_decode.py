@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurm_resilience.cli import main
@@ -78,7 +78,7 @@ VERDICTS: dict[str, list[str]] = {
         "ignore link ib3",
     ],
     "oom_kill": ["ignore oom-kill python3", "ignore oom-kill bash"],
-    "nfs": ["ignore nfs 192.0.2.10", "warn nfs filer2"],
+    "nfs": ["ignore nfs 192.0.2.10", "warn nfs filer2", "warn nfs node"],
 }
 
 HEADS = {
@@ -147,6 +147,7 @@ def test_a_record_of_several_lines_is_read_from_kmsg() -> None:
     assert [told(event) for event in read([line])] == ["drain gpu-lost 0000:b3:00.0"]
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(max_size=200)))
 def test_any_text_is_read(lines: list[str]) -> None:
     """A log may hold anything."""

@@ -99,7 +99,13 @@ VERDICTS: dict[str, list[str]] = {
         "drain-when-idle file-system-error sda1",
         "drain-when-idle file-system-error nvme0n1p1",
     ],
-    "nfs": ["warn nfs-silent filer2", "ok nfs-silent 192.0.2.10"],
+    "arrays": [
+        "drain-when-idle disk-error md0",
+        "drain-when-idle disk-error nvme3n1",
+        "drain-when-idle file-system-error dm-0",
+        "warn disk-error md1",
+    ],
+    "nfs": ["warn nfs-silent filer2", "warn nfs-silent node", "ok nfs-silent 192.0.2.10"],
     "links": [],
     "oom_kill": [],
     "settled_by_gpu_reset": [

@@ -30,11 +30,14 @@ _PARSERS: tuple[tuple[str, Callable[[str], KernelEvent | None]], ...] = (
     (": DPC: ", bus.pcie_contained),
     ("available PCIe bandwidth", bus.pcie_narrow),
     ("nvme", storage.nvme),
+    ("no available path", storage.no_path),
+    ("Disk failure on ", storage.array),
     (" error, dev ", storage.block),
     ("-fs ", storage.file_system),
     ("XFS ", storage.file_system),
     ("BTRFS ", storage.file_system),
     ("nfs: server", storage.nfs),
+    ("Lock reclaim failed", storage.nfs_locks),
 )
 """What a line has to hold, and who reads it then. The first that knows it has it."""
 

@@ -41,10 +41,15 @@ _FILE_SYSTEM_MESSAGES: tuple[tuple[str, re.Pattern[str]], ...] = (
         "error",
         re.compile(
             r"EXT[234]-fs error|Corruption (?:of|detected|warning)|metadata I/O error"
-            r"|log I/O error|BTRFS critical|BTRFS error|Metadata (?:CRC|corruption)"
+            r"|log I/O error|I/O error while writing superblock|BTRFS critical|BTRFS error|Metadata (?:CRC|corruption)"
         ),
     ),
 )
+_NO_PATH = re.compile(r"block (?P<device>nvme\d+\w*): no available path - failing I/O")
+_ARRAY = re.compile(
+    r"md/(?P<level>raid\d+):?(?P<device>md\w*): Disk failure on (?P<disk>\w+)(?P<rest>.*)"
+)
+_RECLAIM = re.compile(r"nfs4_reclaim_open_state: Lock reclaim failed")
 _NFS = re.compile(r"nfs: server (?P<server>\S+) (?P<what>not responding\b.*|OK\b)")
 
 
@@ -68,6 +73,21 @@ def block(line: str) -> KernelEvent | None:
     return KernelEvent("disk", found[0].strip(), device=found["device"], what=what)
 
 
+def no_path(line: str) -> KernelEvent | None:
+    """A disk whose last controller is gone."""
+    found = _NO_PATH.search(line)
+    return found and KernelEvent("disk", found[0], device=found["device"], what="gone")
+
+
+def array(line: str) -> KernelEvent | None:
+    """An array that lost a disk: one that goes on without it, or one that cannot."""
+    found = _ARRAY.search(line)
+    if not found:
+        return None
+    what = "array-failed" if "failing array" in found["rest"] else "array-degraded"
+    return KernelEvent("disk", found[0].strip(), device=found["device"], what=what)
+
+
 def file_system(line: str) -> KernelEvent | None:
     """A file system that found itself damaged, or gave up."""
     found = _FILE_SYSTEM.search(line)
@@ -77,6 +97,12 @@ def file_system(line: str) -> KernelEvent | None:
     if not found or not what or found["device"].rstrip("0123456789") in _NO_DISK:
         return None
     return KernelEvent("file-system", found[0].strip(), device=found["device"], what=what)
+
+
+def nfs_locks(line: str) -> KernelEvent | None:
+    """Locks that a file server did not give back after its restart."""
+    found = _RECLAIM.search(line)
+    return found and KernelEvent("nfs", found[0], what="locks-lost")
 
 
 def nfs(line: str) -> KernelEvent | None:

@@ -10,6 +10,7 @@ MORE_MARKS = (
     b"[Hardware Error]", b"Machine Check", b"EDAC ", b"Memory failure", b"PCIe Bus Error",
     b": AER: ", b": DPC: ", b"pciehp: ", b"nvme nvme", b" error, dev ", b"EXT2-fs", b"EXT3-fs",
     b"EXT4-fs", b"F2FS-fs", b"XFS (", b"BTRFS ", b"nfs: server",
+    b"no available path", b"Disk failure on ", b"Lock reclaim failed",
 )  # fmt: skip
 """
 What the health check wants beside them. Corrected errors may come by the thousand and change with

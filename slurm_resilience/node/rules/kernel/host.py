@@ -27,6 +27,8 @@ _PCIE: dict[str, tuple[Severity, str]] = {
 }
 _DISK: dict[str, tuple[Severity, str]] = {
     "gone": (Severity.DRAIN_WHEN_IDLE, "the kernel gave the disk up"),
+    "array-failed": (Severity.DRAIN_WHEN_IDLE, "the array lost more disks than it can"),
+    "array-degraded": (Severity.WARN, "the array goes on without a disk"),
     "reset": (Severity.WARN, "the disk stopped and was reset"),
     "timeout": (Severity.WARN, "the disk answered too late"),
     "medium": (Severity.WARN, "the disk cannot read what it stored"),
@@ -107,6 +109,10 @@ def file_servers(seen: Seen) -> Iterator[Judgement]:
     """A silent server silences all its nodes at once: never a node's fault by itself."""
     for event in _of_kind(seen, "nfs"):
         if event.what == "answers":
+            continue
+        if event.what == "locks-lost":
+            why = "what held the locks may have lost data"
+            yield Judgement("nfs-silent", event, Severity.WARN, event.text, why)
             continue
         back = any(
             other.what == "answers"
