@@ -80,7 +80,7 @@ class Claim:
 
     def confirm(self) -> None:
         """Raise `CheckpointInUseError` once another has taken over: then write no more."""
-        last = _read(self._directory)
+        last = last_owner(self._directory)
         if last is not None and last.token != self.me.token:
             raise CheckpointInUseError(
                 f"{self._directory}: taken over by {last}; this process writes there no more"
@@ -115,12 +115,12 @@ class Claim:
         self._lock.close()
 
     def _take(self, wait_s: float) -> None:
-        if self.me.follows(_read(self._directory)):
+        if self.me.follows(last_owner(self._directory)):
             wait_s = min(wait_s, FOLLOWER_WAIT_S)
         try:
             self._lock.enter_context(held(self._directory / LOCK, wait_s=wait_s))
         except LockBusyError as error:
-            last = _read(self._directory)
+            last = last_owner(self._directory)
             if not self.me.follows(last):
                 raise CheckpointInUseError(
                     f"{self._directory} is in use by {last or 'another process'}; "
@@ -142,7 +142,8 @@ def _file_system(directory: Path) -> int | None:
     return nearest.stat().st_dev if nearest.exists() else None
 
 
-def _read(directory: Path) -> Owner | None:
+def last_owner(directory: Path) -> Owner | None:
+    """Who claimed *directory* last; None where that cannot be read."""
     try:
         return msgspec.json.decode(
             read_bounded(directory / NAME, most_bytes=1 << 16), type=Owner

@@ -1,8 +1,13 @@
-"""Commands of `checkpoint`: what is there, what is sound, what to resume from. Needs no torch."""
+"""
+Commands of `checkpoint`: what is there, what is sound, what to resume from, what may go.
+
+Needs no torch.
+"""
 
 import argparse
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -10,6 +15,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from slurm_resilience.checkpoint_files.listing import Found, found, problems, shown
+from slurm_resilience.checkpoint_files.pruning import planned, prune, unowned
+from slurm_resilience.checkpoint_files.quarantine import damage, put_aside, set_aside
+from slurm_resilience.errors import UsageError
+from slurm_resilience.plain import plain
 
 SOUND, UNSOUND = 0, 1
 GIB = 1 << 30
@@ -42,6 +51,21 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
             "--json", action="store_true", help="one JSON document, nothing else"
         )
         command.set_defaults(do=do)
+        if do is verify:
+            command.add_argument(
+                "--quarantine",
+                action="store_true",
+                help="move what is damaged into DIR/quarantine, unless a job writes to DIR",
+            )
+    text = "delete all but the newest that verify, unless a job writes to DIR"
+    command = group.add_parser("prune", help=text, description=text)
+    command.add_argument("directory", type=Path, metavar="DIR", help="of checkpoints")
+    command.add_argument(
+        "--keep", type=_count, required=True, metavar="N", help="how many stay, 1 or more"
+    )
+    command.add_argument("--dry-run", action="store_true", help="only say what would go")
+    command.add_argument("--json", action="store_true", help="one JSON document, nothing else")
+    command.set_defaults(do=prune_)
 
 
 def list_(arguments: argparse.Namespace) -> int:
@@ -50,8 +74,54 @@ def list_(arguments: argparse.Namespace) -> int:
 
 
 def verify(arguments: argparse.Namespace) -> int:
-    """Show all checkpoints after reading them."""
-    return _show(arguments, lambda entry: "; ".join(problems(entry)))
+    """Show all checkpoints after reading them; with --quarantine put the damaged ones aside."""
+    if not arguments.quarantine:
+        return _show(arguments, lambda entry: "; ".join(problems(entry)))
+    _refuse_single(arguments.directory)
+    with unowned(arguments.directory):
+        status = _show(arguments, lambda entry: "; ".join(problems(entry)))
+        for entry in found(arguments.directory):
+            if why := damage(entry):
+                aside = set_aside(entry.path, why)
+                print(f"{shown(entry.path)} was moved to {shown(aside)}", file=sys.stderr)
+    return status
+
+
+def prune_(arguments: argparse.Namespace) -> int:
+    """Delete old checkpoints, or say which."""
+    _refuse_single(arguments.directory)
+    # Reads a lot: not under the lock, which would keep a job out for so long.
+    pruning = planned(arguments.directory, keep=arguments.keep)
+    gone = [entry.path for entry in reversed(pruning.going)]
+    if not arguments.dry_run:
+        with unowned(arguments.directory):
+            gone = list(prune(planned(arguments.directory, keep=arguments.keep, known=pruning)))
+    if arguments.json:
+        kept_for = {str(path): why for path, why in pruning.unsound.items()}
+        names = [str(path) for path in gone]
+        print(json.dumps({"deleted": names, "dry_run": arguments.dry_run, "unsound": kept_for}))
+        return SOUND
+    for path, why in pruning.unsound.items():
+        print(f"not counted {shown(path)}: {why}", file=sys.stderr)
+    done = "would delete" if arguments.dry_run else "deleted"
+    for gone_path in gone:
+        print(f"{done} {shown(gone_path)}")
+    if not gone:
+        print(f"nothing to delete in {shown(arguments.directory)}")
+    return SOUND
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch(r"[1-9][0-9]{0,8}", text):
+        raise argparse.ArgumentTypeError(f"{plain(text, most=40)!r} is no number of 1 or more")
+    return int(text)
+
+
+def _refuse_single(directory: Path) -> None:
+    if [entry.path for entry in found(directory)] == [directory]:
+        raise UsageError(
+            f"{shown(directory)} is one checkpoint; name the directory that it is in"
+        )
 
 
 def path(arguments: argparse.Namespace) -> int:
@@ -77,14 +147,25 @@ def _show(arguments: argparse.Namespace, judge: Callable[[Found], str]) -> int:
     reports = [Report(entry, judge(entry)) for entry in found(arguments.directory)]
     # A job that is running may have removed an old one meanwhile: that is no damage.
     reports = [report for report in reports if os.path.lexists(report.entry.path)]
+    aside = put_aside(arguments.directory)
     if arguments.json:
-        print(json.dumps({"checkpoints": [_document(report) for report in reports]}))
+        document = {
+            "checkpoints": [_document(report) for report in reports],
+            "quarantine": [
+                {"path": str(path), "why": reason.why, "since": reason.since}
+                for path, reason in aside
+            ],
+        }
+        print(json.dumps(document))
     elif reports:
         print(f"{'STEP':>9}  {'SAVED':19}  {'RANKS':>5}  {'GIB':>9}  {'TOOK':>8}  STATE")
         for report in reports:
             print(_line(report, sound="sound" if arguments.do is verify else "whole"))
     else:
         print(f"no checkpoints in {shown(arguments.directory)}")
+    if not arguments.json:
+        for path, reason in aside:
+            print(f"in quarantine {shown(path)}: {plain(reason.why)}")
     return UNSOUND if any(report.problem for report in reports) else SOUND
 
 

@@ -1,4 +1,4 @@
-"""`checkpoint list|verify|path`, as a shell sees it."""
+"""`checkpoint list|verify|path|prune`, as a shell sees it."""
 
 import json
 import os
@@ -72,16 +72,20 @@ def test_path_says_when_there_is_none(
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize("what", ["list", "verify", "path"])
+@pytest.mark.parametrize(
+    "what", ["list", "verify", "verify --quarantine", "path", "prune --keep 1"]
+)
 def test_a_directory_that_is_not_there_is_exit_status_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], what: str
 ) -> None:
     """Could not look is not the same as unsound."""
-    assert main(["checkpoint", what, str(tmp_path / "none")]) == 2
+    assert main(["checkpoint", *what.split(), str(tmp_path / "none")]) == 2
     assert "No such file or directory" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("what", ["list", "verify", "path"])
+@pytest.mark.parametrize(
+    "what", ["list", "verify", "verify --quarantine", "path", "prune --keep 1"]
+)
 @pytest.mark.parametrize(
     "name",
     ["x" * 5000, "a/" * 2040 + "a", "loop", "file", "file/below", "nul\0", "two\nlines"],
@@ -94,7 +98,7 @@ def test_a_name_that_leads_nowhere_is_exit_status_2(
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "file").write_text("")
 
-    status = main(["checkpoint", what, str(tmp_path / name)])
+    status = main(["checkpoint", *what.split(), str(tmp_path / name)])
 
     out, err = capsys.readouterr()
     assert (status, out) == (2, "")

@@ -1,0 +1,237 @@
+"""`checkpoint prune` and quarantine: what goes, what never does."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from slurm_resilience.checkpoint_files import manifest as manifests
+from slurm_resilience.checkpoint_files.digest import digest
+from slurm_resilience.checkpoint_files.listing import directory_name
+from slurm_resilience.checkpoint_files.manifest import Manifest
+from slurm_resilience.checkpoint_files.owner import Claim, owner
+from slurm_resilience.checkpoint_files.quarantine import MOST, put_aside, set_aside
+from slurm_resilience.cli import main
+
+
+def checkpoint(directory: Path, step: int, *, poison: str = "") -> Path:
+    """A small, sound checkpoint."""
+    path = directory / directory_name(step)
+    path.mkdir()
+    for name in ("index.json", "rank-00000.tensors", "rank-00000.values"):
+        (path / name).write_bytes(f"content {step}".encode())
+    files = {file.name: digest(file) for file in path.iterdir()}
+    manifest = Manifest(
+        format=1, step=step, world_size=1, saved_at=1.0, took_s=0.5, job="7", files=files,
+        poison=poison,
+    )  # fmt: skip
+    (path / manifests.NAME).write_bytes(manifests.encoded(manifest))
+    return path
+
+
+def damaged(path: Path) -> Path:
+    """One bit of it is not as it was written."""
+    file = path / "rank-00000.tensors"
+    data = file.read_bytes()
+    file.write_bytes(bytes([data[0] ^ 1]) + data[1:])
+    return path
+
+
+def steps(directory: Path) -> list[int]:
+    """What is there."""
+    return sorted(int(path.name[5:]) for path in directory.glob("step-*"))
+
+
+def pruned(directory: Path, *arguments: str) -> int:
+    """The exit status of the command."""
+    return main(["checkpoint", "prune", str(directory), *arguments])
+
+
+def make_sound(directory: Path) -> None:
+    """Five sound ones."""
+    for step in (1, 2, 3, 4, 5):
+        checkpoint(directory, step)
+
+
+def make_newest_damaged(directory: Path) -> None:
+    """The two newest of five are damaged."""
+    make_sound(directory)
+    damaged(directory / directory_name(5))
+    damaged(directory / directory_name(4))
+
+
+def make_poisoned(directory: Path) -> None:
+    """The three newest of five hold a NaN."""
+    for step in (1, 2):
+        checkpoint(directory, step)
+    for step in (3, 4, 5):
+        checkpoint(directory, step, poison="loss is nan")
+
+
+def make_all_damaged(directory: Path) -> None:
+    """None of five verifies."""
+    make_sound(directory)
+    for path in directory.glob("step-*"):
+        damaged(path)
+
+
+def make_without_manifest(directory: Path) -> None:
+    """The newest of five has lost its manifest."""
+    make_sound(directory)
+    (directory / directory_name(5) / manifests.NAME).unlink()
+
+
+@pytest.mark.parametrize(
+    ("make", "keep", "left"),
+    [
+        (make_sound, 2, [4, 5]),
+        (make_sound, 5, [1, 2, 3, 4, 5]),
+        (make_sound, 9, [1, 2, 3, 4, 5]),
+        (make_newest_damaged, 1, [3, 4, 5]),
+        (make_newest_damaged, 3, [1, 2, 3, 4, 5]),
+        (make_poisoned, 1, [2, 5]),
+        (make_poisoned, 4, [2, 3, 4, 5]),
+        (make_all_damaged, 1, [1, 2, 3, 4, 5]),
+        (make_without_manifest, 1, [4, 5]),
+    ],
+)
+def test_what_verifies_newest_stays(
+    tmp_path: Path, make: Callable[[Path], None], keep: int, left: list[int]
+) -> None:
+    """What does not verify neither counts nor goes; the newest without poison always stays."""
+    make(tmp_path)
+
+    assert pruned(tmp_path, "--keep", str(keep)) == 0
+
+    assert steps(tmp_path) == left
+
+
+def test_a_dry_run_says_what_would_go_and_leaves_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The document is the same as of the real one, but for one word."""
+    make_newest_damaged(tmp_path)
+
+    pruned(tmp_path, "--keep", "1", "--dry-run", "--json")
+    would = json.loads(capsys.readouterr().out)
+    before = steps(tmp_path)
+    pruned(tmp_path, "--keep", "1", "--json")
+    did = json.loads(capsys.readouterr().out)
+
+    assert before == [1, 2, 3, 4, 5]
+    assert would == {**did, "dry_run": True}
+    assert [Path(path).name for path in did["deleted"]] == [
+        directory_name(1),
+        directory_name(2),
+    ]
+    assert len(did["unsound"]) == 2
+
+
+@pytest.mark.parametrize("command", [["prune", "--keep", "1"], ["verify", "--quarantine"]])
+def test_nothing_is_touched_while_a_job_writes_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    """Exit status 2, and the line names the job."""
+    make_newest_damaged(tmp_path)
+    claim = Claim(tmp_path, owner({"SLURM_JOB_ID": "7"}, node="n1", pid=1))
+
+    status = main(["checkpoint", *command, str(tmp_path)])
+
+    claim.release()
+    assert status == 2
+    assert "in use by job 7" in capsys.readouterr().err
+    assert steps(tmp_path) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("keep", ["0", "-1", "all", "1.5", "", "9" * 5000])
+def test_a_number_that_makes_no_sense_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], keep: str
+) -> None:
+    """`--keep 0` would delete everything."""
+    make_sound(tmp_path)
+
+    with pytest.raises(SystemExit) as ended:
+        pruned(tmp_path, f"--keep={keep}")
+
+    assert ended.value.code == 2
+    assert len(capsys.readouterr().err) < 800
+    assert len(steps(tmp_path)) == 5
+
+
+@pytest.mark.parametrize("command", [["prune", "--keep", "1"], ["verify", "--quarantine"]])
+def test_one_checkpoint_is_no_directory_of_them(tmp_path: Path, command: list[str]) -> None:
+    """Nothing is written into it."""
+    path = checkpoint(tmp_path, 1)
+    before = sorted(path.iterdir())
+
+    assert main(["checkpoint", *command, str(path)]) == 2
+
+    assert sorted(path.iterdir()) == before
+
+
+def test_verify_moves_the_damaged_where_it_is_asked_to(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`list` then shows them, with the reason."""
+    make_newest_damaged(tmp_path)
+
+    assert main(["checkpoint", "verify", "--quarantine", str(tmp_path)]) == 1
+    capsys.readouterr()
+    assert main(["checkpoint", "list", str(tmp_path)]) == 0
+
+    out = capsys.readouterr().out
+    assert steps(tmp_path) == [1, 2, 3]
+    assert out.count("in quarantine") == 2
+    assert "rank-00000.tensors is damaged: its digest differs" in out
+    assert main(["checkpoint", "path", str(tmp_path / "quarantine")]) == 1
+
+
+def test_quarantine_is_bounded(tmp_path: Path) -> None:
+    """Only the latest few stay: each takes the room of a sound one."""
+    for step in range(MOST + 4):
+        set_aside(damaged(checkpoint(tmp_path, step)), "damaged")
+
+    assert len(put_aside(tmp_path)) == MOST
+    assert len(list((tmp_path / "quarantine").iterdir())) == 2 * MOST
+    assert put_aside(tmp_path)[0][0].name == f"{directory_name(MOST + 3)}-1"
+
+
+def test_what_turns_out_to_be_sound_never_leaves_quarantine(tmp_path: Path) -> None:
+    """It was moved by mistake, by a node with bad memory for one; a person can move it back."""
+    sound = set_aside(checkpoint(tmp_path, 0), "damaged, said a node with bad memory")
+    for step in range(1, MOST + 4):
+        set_aside(damaged(checkpoint(tmp_path, step)), "damaged")
+
+    assert sound.is_dir()
+    assert put_aside(tmp_path)[-1][1].why == "damaged, said a node with bad memory"
+
+
+@pytest.mark.parametrize("content", [None, b"", b"nonsense", b"[1]", b"\xff" * (1 << 17)])
+def test_a_reason_that_cannot_be_read_is_said_to_be_unknown(
+    tmp_path: Path, content: bytes | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The checkpoint is listed all the same."""
+    aside = set_aside(damaged(checkpoint(tmp_path, 1)), "damaged")
+    reason = aside.with_name(f"{aside.name}.json")
+    reason.unlink() if content is None else reason.write_bytes(content)
+
+    main(["checkpoint", "list", str(tmp_path)])
+
+    assert "the reason was not recorded" in capsys.readouterr().out
+
+
+def test_a_reason_cannot_speak_to_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It may hold what somebody else wrote."""
+    aside = set_aside(damaged(checkpoint(tmp_path, 1)), "x")
+    reason = {"why": "\x1b[2J two\nlines", "since": 1.0}
+    aside.with_name(f"{aside.name}.json").write_bytes(msgspec.json.encode(reason))
+
+    main(["checkpoint", "list", str(tmp_path)])
+
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert len(out.splitlines()) == 2
