@@ -101,6 +101,12 @@ def parse(text: bytes, path: Path) -> Config:
         raise ConfigError(f"{path}: {error}") from error
 
 
+def to_yaml(document: dict[str, Any]) -> str:
+    """Plain values as `parse` reads them, in their order."""
+    text: str = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+    return text
+
+
 def _from_environment() -> Path | None:
     value = os.environ.get(VARIABLE)
     return Path(value) if value else None

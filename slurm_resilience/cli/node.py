@@ -39,9 +39,17 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     facts = commands.add_parser(
         "facts",
         help="what can be read on this node",
-        description="Read this node's facts without judging them; `check --facts` takes them.",
+        description="Read this node's facts without judging them; `check --facts` takes them. With "
+        "--learn: what this node has, as a profile for the configuration; a node that is not fit "
+        "teaches nothing.",
     )
     _add_common(facts, "what to read (default: full)")
+    facts.add_argument(
+        "--learn", action="store_true", help="print a profile for nodes like this one, as YAML"
+    )
+    facts.add_argument(
+        "--nodes", metavar="LIST", help='its nodes, "gpu[001-128]" (default: this one)'
+    )
     facts.set_defaults(do=_facts)
     hook = commands.add_parser(
         "hook",
@@ -96,6 +104,10 @@ def _facts(arguments: argparse.Namespace) -> int:
     from slurm_resilience.config import load  # noqa: PLC0415
     from slurm_resilience.node.facts import to_json  # noqa: PLC0415
 
+    if arguments.learn:
+        return _learn(arguments)
+    if arguments.nodes:
+        raise UsageError("--nodes says for which nodes to --learn; give both")
     facts = _read(load(arguments.config).at(_here()), arguments.profile)
     if arguments.json:
         sys.stdout.write(to_json(facts).decode())
@@ -115,6 +127,34 @@ def _facts(arguments: argparse.Namespace) -> int:
         _show(f"kernel  {event.kind}{code}  {event.pci or ''}  {event.text}")
     for name, why in {**facts.unread, **dict.fromkeys(facts.hung, "no answer in time")}.items():
         _show(f"not read: {name}: {why}")
+    return FIT
+
+
+def _learn(arguments: argparse.Namespace) -> int:
+    from slurm_resilience.config import load, to_yaml  # noqa: PLC0415
+    from slurm_resilience.node.learning import as_profile, learn  # noqa: PLC0415
+    from slurm_resilience.node.rules import judge  # noqa: PLC0415
+    from slurm_resilience.slurm.hostlist import expand  # noqa: PLC0415
+
+    if arguments.json:
+        raise UsageError("--learn prints YAML for the configuration; leave --json out")
+    nodes = _here() if arguments.nodes is None else arguments.nodes
+    try:
+        names = expand(nodes)
+    except ValueError as error:
+        raise UsageError(f"--nodes {nodes!r}: {error}") from error
+    if not names:
+        raise UsageError('--nodes: no node is named; for example "gpu[001-128]"')
+    config = load(arguments.config).at(_here())
+    facts = _read(config, "full")
+    findings = _with_memory(config, "full", judge(facts, config.node), facts)
+    if (verdict := _verdict(findings)) != "fit":
+        first = findings[0]
+        raise UsageError(
+            f"{facts.node} is {verdict}, learn on a good node: {first.check} {first.subject}: {first.detail}"
+        )
+    expect = learn(facts, config.node.expect)
+    sys.stdout.write(to_yaml(as_profile(expect, nodes)))
     return FIT
 
 
