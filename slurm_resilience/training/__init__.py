@@ -9,12 +9,14 @@ What a training script imports.
             break
     run.finish()
 
-`load` reads one part of a checkpoint elsewhere: to evaluate, to export.
+`load` reads one part of a checkpoint elsewhere: to evaluate, to export. `outlive_notice` is for the
+workers of a data loader.
 """
 
 from slurm_resilience.training.checkpoints import Checkpoints
 from slurm_resilience.training.restoring import load
 from slurm_resilience.training.run import Run
+from slurm_resilience.training.workers import outlive_notice
 from slurm_resilience.watch.heartbeat import Phase
 
-__all__ = ["Checkpoints", "Phase", "Run", "load"]
+__all__ = ["Checkpoints", "Phase", "Run", "load", "outlive_notice"]

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
+from slurm_resilience.training.overheard import Overheard
+
 log = logging.getLogger(__name__)
 
 WITHOUT_AGENT = (signal.SIGTERM, signal.SIGUSR2)
@@ -21,19 +23,22 @@ class Notice:
     Truthy once one of *signals* has come. The handler does nothing else; it then calls the one
     that was there before, where there was one.
 
-    A forked child (a data loader's worker) inherits the handler, but not its meaning: the child
-    takes the signal as it would have without us.
+    A forked child (a data loader's worker) inherits the handler, but not its meaning. It ignores a
+    notice that went to its parent too, who still needs it; what was sent to it alone it takes as
+    it would have without us.
     """
 
     def __init__(self, signals: Sequence[signal.Signals]) -> None:
         self._pid = os.getpid()
         self._come = False
         self._before: dict[int, Any] = {}
+        self._overheard: Overheard | None = None
         if threading.current_thread() is not threading.main_thread():
             log.warning("not in the main thread: signals are not taken as a notice")
             return
         for signum in signals:
             self._before[signum] = signal.signal(signum, self._take)
+        self._overheard = Overheard()
 
     def __bool__(self) -> bool:
         return self._come
@@ -44,13 +49,19 @@ class Notice:
             if signal.getsignal(signum) == self._take:
                 signal.signal(signum, before or signal.SIG_DFL)
         self._before = {}
+        if self._overheard:
+            self._overheard.close()
+            self._overheard = None
 
     def _take(self, signum: int, frame: FrameType | None) -> None:
         before = self._before.get(signum)
-        if os.getpid() != self._pid:
-            signal.signal(signum, before or signal.SIG_DFL)
-            os.kill(os.getpid(), signum)
+        if os.getpid() == self._pid:
+            self._come = True
+        elif not callable(before):
+            ear = self._overheard.ear if self._overheard else None
+            if ear is None or not ear.was_parents(signum):
+                signal.signal(signum, before or signal.SIG_DFL)
+                os.kill(os.getpid(), signum)
             return
-        self._come = True
         if callable(before):
             before(signum, frame)
