@@ -64,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
         checkpoint,
         controller,
         decode,
+        diagnose,
         doctor,
         drains,
         lint,
@@ -79,6 +80,17 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for group in (run, node, decode, drains, doctor, checkpoint, controller, status, lint):
+    for group in (
+        run,
+        node,
+        decode,
+        drains,
+        doctor,
+        checkpoint,
+        controller,
+        status,
+        diagnose,
+        lint,
+    ):
         group.add_commands(commands)
     return parser

@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from slurm_resilience.incident import Class, Retry, Suspect
+from slurm_resilience.incident import Class, Incident, Retry, Suspect
 
 Advised = Retry | Literal["ask-slurm"]
 """`ask-slurm`: the text cannot tell a preemption from a cancel; Slurm's own record can."""
@@ -81,6 +81,8 @@ class Left(msgspec.Struct, frozen=True):
 
     said: tuple[Said, ...] = ()
     record: Record | None = None
+    incident: Incident | None = None
+    """What our own watchers concluded, who saw more than text."""
     slowed: Said | None = None
     """The progress line before which the time per step had grown several-fold, near the end."""
     domains: dict[str, str] = {}

@@ -1,7 +1,7 @@
 """
 What was found of an attempt -> why it ended, and whether a retry can help. Pure.
 
-Slurm's record outranks text. Then the kind of a line counts (see `row.Role`), then its moment: the
+Slurm's record outranks all, and what our own watchers concluded outranks text. Then the kind of a line counts (see `row.Role`), then its moment: the
 first cause comes before its echoes. Lines that the program lived through do not count, and of lines
 of one moment the one that names a broken part decides.
 """
@@ -25,6 +25,7 @@ from slurm_resilience.diagnosis.rules import (
 )
 from slurm_resilience.diagnosis.rules.row import Row
 from slurm_resilience.diagnosis.suspects import Match, accused
+from slurm_resilience.incident import UNTOLD, Incident
 
 TIERS = ("state", "cause", "exception", "symptom", "fallout", "exit")
 _TIER = {"outside": "symptom"}
@@ -53,6 +54,8 @@ def decide(left: Left) -> Diagnosis:
     recorded = _recorded(left.record)
     if recorded is not None:
         return _diagnosis(recorded, _of_record(recorded, left, matches), left)
+    if left.incident is not None and left.incident.cause not in {UNKNOWN.id, UNTOLD}:
+        return _of_incident(left.incident)
     for tier in TIERS:
         if tier == "exception":
             raised = user_error(left.said)
@@ -125,6 +128,20 @@ def _of_record(row: Row, left: Left, matches: Sequence[Match]) -> list[Match]:
         if row.id == "node-failure" and not same
     ]
     return [Match(row, told), *named, *same]
+
+
+def _of_incident(incident: Incident) -> Diagnosis:
+    return Diagnosis(
+        incident.class_,
+        incident.cause,
+        incident.retry,
+        tuple(Accused(one.why, one.rank, one.node) for one in incident.suspects),
+        tuple(
+            Evidence("incident.json", None, text) for text in incident.evidence[:MOST_EVIDENCE]
+        ),
+        incident.reason,
+        "high",
+    )
 
 
 # ── from matches to a diagnosis ─────────────────────────────────────────────────────────────

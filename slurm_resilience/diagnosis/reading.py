@@ -47,7 +47,7 @@ def read_left(
         found, slow = _read(path)
         said += found
         slowed = slowed or slow
-    return Left(tuple(said), record, slowed, domains or {})
+    return Left(tuple(said), record, slowed=slowed, domains=domains or {})
 
 
 def matters(line: str) -> bool:

@@ -43,7 +43,7 @@ MISUSE = 2
 
 USER_ERROR = Row(
     "user-error", "", "user-error", "stop",
-    "the program raised an exception that a retry would raise again: mend the program or its input",
+    "a retry would raise it again: mend the program or its input",
     "VICO-UoE/MTPSL#3", "", confidence="high",
 )  # fmt: skip
 FINISHED = Row(

@@ -1,0 +1,213 @@
+"""`diagnose`: why a job died, from what it left behind."""
+
+import argparse
+import difflib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from slurm_resilience import config
+from slurm_resilience.bounded import ask
+from slurm_resilience.diagnosis.facts import Diagnosis, Record
+from slurm_resilience.diagnosis.policy import decide
+from slurm_resilience.diagnosis.rules import ALL, explained
+from slurm_resilience.diagnosis.rules.row import Row
+from slurm_resilience.diagnosis.sources import domains_of, left_in
+from slurm_resilience.errors import UntrustedFileError, UsageError
+from slurm_resilience.plain import plain
+from slurm_resilience.run_directory import run_directory_of
+from slurm_resilience.slurm.connect import connect
+from slurm_resilience.slurm.values import Job
+
+READ_S = 300.0
+"""For the files of a job on a slow file system; a hung one is not waited for."""
+SHOWN = 300
+"""Characters of one line of evidence."""
+STDIN = Path("-")
+LIVES = frozenset({"PENDING", "RUNNING", "SUSPENDED", "CONFIGURING", "COMPLETING"})
+"""States that speak of an attempt that is not over, or of the next one."""
+
+
+def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add this group's commands."""
+    parser = commands.add_parser(
+        "diagnose",
+        help="why a job died, and whether a retry can help",
+        description="Reads job output, torchrun's log folders and error files, incident files and "
+        "kernel logs, all of one attempt; of a file with several attempts, the last. Nothing is "
+        "sent anywhere.",
+    )
+    parser.add_argument(
+        "logs", nargs="*", type=Path, metavar="LOG", help="a file, a folder of them, or -"
+    )
+    parser.add_argument("--job", metavar="ID", help="12, or 12_3: what Slurm and its files say")
+    parser.add_argument(
+        "--state", metavar="STATE", help="what sacct says of the attempt: TIMEOUT, PREEMPTED, …"
+    )
+    parser.add_argument(
+        "--topology", type=Path, metavar="FILE", help="topology.conf: nodes that fail together"
+    )
+    parser.add_argument(
+        "--explain", metavar="RULE", help="what a cause means, and where it is from"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON document and nothing else"
+    )
+    parser.set_defaults(do=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.explain is not None:
+        return _explain(arguments.explain, as_json=arguments.json)
+    if not arguments.logs and arguments.job is None:
+        raise UsageError("nothing to look at: give LOG, --job or --explain")
+    record = Record(arguments.state.upper()) if arguments.state else None
+    domains = domains_of(arguments.topology) if arguments.topology else {}
+    if arguments.job is not None:
+        diagnosis = _of_job(arguments.job, arguments.logs, record, domains)
+    else:
+        with tempfile.TemporaryDirectory() as spool:
+            paths = [
+                _spooled(Path(spool)) if path == STDIN else path for path in arguments.logs
+            ]
+            diagnosis = decide(left_in(paths, record=record, domains=domains))
+            diagnosis = _renamed(diagnosis, str(_spool_in(Path(spool))))
+    if arguments.json:
+        print(msgspec.json.format(msgspec.json.encode(document(diagnosis))).decode())
+    else:
+        print("\n".join(plain(line, most=SHOWN * 4) for line in _lines(diagnosis)))
+    return 0
+
+
+def document(diagnosis: Diagnosis) -> dict[str, object]:
+    """A diagnosis as `--json` prints it."""
+    told: dict[str, object] = msgspec.to_builtins(diagnosis)
+    told["suspects"] = [
+        {"rank": one.rank, "node": one.node, "why": one.why}
+        | ({} if one.local_rank is None else {"local_rank": one.local_rank})
+        for one in diagnosis.suspects
+    ]
+    return told
+
+
+def _lines(diagnosis: Diagnosis) -> Iterator[str]:
+    yield f"{diagnosis.class_}: {diagnosis.advice}"
+    yield f"  cause {diagnosis.cause}, confidence {diagnosis.confidence}; retry: {diagnosis.retry}"
+    for one in diagnosis.suspects:
+        who = [
+            f"rank {one.rank}" if one.rank is not None else "",
+            f"local rank {one.local_rank}" if one.local_rank is not None else "",
+            f"node {one.node}" if one.node else "",
+        ]
+        yield f"  suspect {', '.join(filter(None, who))}: {plain(one.why, most=SHOWN)}"
+    for line in diagnosis.evidence:
+        place = line.file if line.line is None else f"{line.file}:{line.line}"
+        yield f"  {place}: {plain(line.text, most=SHOWN)}"
+
+
+def _spooled(directory: Path) -> Path:
+    """Standard input, which cannot be read from its end, as a file."""
+    path = _spool_in(directory)
+    with path.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    return path
+
+
+def _spool_in(directory: Path) -> Path:
+    return directory / "standard-input"
+
+
+def _renamed(diagnosis: Diagnosis, spooled: str) -> Diagnosis:
+    evidence = (
+        msgspec.structs.replace(line, file=str(STDIN)) if line.file == spooled else line
+        for line in diagnosis.evidence
+    )
+    return msgspec.structs.replace(diagnosis, evidence=tuple(evidence))
+
+
+# ── a job ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _of_job(
+    name: str, logs: Sequence[Path], record: Record | None, domains: dict[str, str]
+) -> Diagnosis:
+    """What Slurm says of a job and what lies in its folders, read as its owner."""
+    job = connect(config.load().slurm).job(name)
+    if job is None and not logs:
+        raise UsageError(f"job {name}: Slurm knows it no more; give its log")
+    if job is not None and record is None and job.state not in LIVES:
+        record = Record(job.state, job.nodes if job.state == "NODE_FAIL" else ())
+    paths = [*logs, *(_files_of(job) if job is not None else ())]
+    if not paths and record is None:
+        raise UsageError(f"job {name}: no output found in its folder; give its log as well")
+    if job is None:
+        return decide(left_in(paths, record=record, domains=domains))
+    answer = ask(
+        lambda: [msgspec.json.encode(decide(left_in(paths, record=record, domains=domains)))],
+        deadline_s=READ_S,
+        as_user=job.user_id if os.geteuid() == 0 and job.user_id > 0 else None,
+    )
+    if not answer.items:
+        raise UsageError(f"job {name}: its files: {answer.trouble}")
+    return msgspec.json.decode(answer.items[0], type=Diagnosis)
+
+
+def _files_of(job: Job) -> Iterator[Path]:
+    """Its run directory, and its output where Slurm puts it by default."""
+    try:
+        directory = run_directory_of(job.comment, work_dir=job.work_dir, job=job.id)
+    except UntrustedFileError as error:
+        raise UsageError(f"job {job.id}: {error}") from error
+    output = Path(job.work_dir) / f"slurm-{job.id}.out"
+    for path in (directory, output):
+        if path is not None and path.exists():
+            yield path
+
+
+# ── a rule ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _explain(id_: str, *, as_json: bool) -> int:
+    rows = explained(id_)
+    if not rows:
+        near = difflib.get_close_matches(id_, [row.id for row in ALL], n=3)
+        hint = f"; did you mean {' or '.join(dict.fromkeys(near))}" if near else ""
+        raise UsageError(f"no rule {id_!r}{hint}; docs/diagnosis.md lists them")
+    if as_json:
+        print(msgspec.json.format(msgspec.json.encode(rows)).decode())
+        return 0
+    for row in rows:
+        print("\n".join(_told(row)))
+    return 0
+
+
+def _told(row: Row) -> Iterator[str]:
+    yield f"{row.id}: {row.class_}, retry {row.retry}"
+    yield f"  {row.advice}"
+    yield f"  {ROLES[row.role]}; {ACCUSES[row.accuses]}"
+    if row.source:
+        yield f"  learnt from {row.source}"
+    if row.line:
+        yield f"  such as: {row.line}"
+
+
+ROLES = {
+    "state": "Slurm itself says so, which outranks other text",
+    "cause": "names the fault; the first one counts",
+    "symptom": "how a process ended; counts where nothing says why",
+    "outside": "somebody ended it; counts where nothing failed before",
+    "fallout": "what ranks see when a peer is gone; counts where nothing else does",
+    "exit": "a bare exit status; counts last",
+}
+ACCUSES = {
+    "nobody": "accuses nobody",
+    "reporter": "accuses the rank and node that print it",
+    "named": "accuses whom it names",
+    "link": "accuses both ends of the link",
+    "lone": "accuses the rank that prints it, where one alone does",
+}
