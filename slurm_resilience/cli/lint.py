@@ -1,0 +1,159 @@
+"""`lint`: an sbatch file before it costs a night."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from slurm_resilience.checkpoint_files.listing import found, shown
+from slurm_resilience.errors import UsageError
+from slurm_resilience.lint import act, facts
+from slurm_resilience.lint.findings import Finding
+from slurm_resilience.lint.fix import fixed
+from slurm_resilience.lint.rules import BY_ID, judge
+from slurm_resilience.plain import plain
+
+CLEAN, FOUND = 0, 1
+MOST_SHOWN = 300
+"""Characters of a message: a script's own words may stand in it."""
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What is wrong with one file, and what was mended."""
+
+    file: str
+    findings: list[Finding]
+    fixed: list[str]
+
+
+def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add this group's commands."""
+    parser = commands.add_parser(
+        "lint",
+        help="judge sbatch files before they cost a night",
+        description="Look for what loses training: a job that does not come back, a notice that"
+        " nobody hears, ranks laid out wrongly, variables that do nothing. Exit status 0: clean;"
+        " 1: findings; 2: a file could not be read. A comment `# slurm-resilience: ignore=RULE`"
+        " anywhere in a file silences that rule in it.",
+    )
+    parser.add_argument(
+        "scripts", nargs="+", type=Path, metavar="SCRIPT", help="an sbatch file"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON document and nothing else"
+    )
+    parser.add_argument(
+        "--fix", action="store_true", help="mend what is safe to mend, in the files themselves"
+    )
+    known = parser.add_mutually_exclusive_group()
+    known.add_argument(
+        "--save-s",
+        type=_seconds,
+        metavar="SECONDS",
+        help="what one save of this training takes",
+    )
+    known.add_argument(
+        "--checkpoints", type=Path, metavar="DIR",
+        help="of earlier runs: the newest one tells what a save takes",
+    )  # fmt: skip
+    parser.set_defaults(do=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    save_s = arguments.save_s if arguments.checkpoints is None else _took(arguments.checkpoints)
+    # All of them first: where one cannot be read, none is changed.
+    texts = {path: act.read(path) for path in dict.fromkeys(arguments.scripts)}
+    reports = [
+        _report(path, text, save_s=save_s, fix=arguments.fix) for path, text in texts.items()
+    ]
+    if arguments.json:
+        print(_document(reports))
+    else:
+        for report in reports:
+            _show(report)
+        _sum_up(reports)
+    return FOUND if any(report.findings for report in reports) else CLEAN
+
+
+def _report(path: Path, text: str, *, save_s: float | None, fix: bool) -> Report:
+    script = facts.read(text)
+    findings = judge(script, save_s=save_s)
+    mended: list[Finding] = []
+    if fix and any(finding.edit for finding in findings):
+        text = _mended(path, text, script, findings)
+        left = judge(facts.read(text), save_s=save_s)
+        mended = [one for one in findings if one.rule not in {other.rule for other in left}]
+        findings = left
+    return Report(os.fspath(path), findings, [finding.rule for finding in mended])
+
+
+def _mended(path: Path, old: str, script: facts.Script, findings: Sequence[Finding]) -> str:
+    new = fixed(script, findings)
+    act.write(path, old, new)
+    return new
+
+
+def _show(report: Report) -> None:
+    name = plain(report.file, most=MOST_SHOWN)
+    for rule in report.fixed:
+        print(f"{name}: fixed: {rule}")
+    for finding in report.findings:
+        where = f"{name}:{finding.line}" if finding.line else name
+        print(f"{where}: {finding.rule}: {plain(finding.message, most=MOST_SHOWN)}")
+        print(f"    why: {BY_ID[finding.rule].why}")
+        print(f"    fix: {plain(finding.fix, most=MOST_SHOWN)}")
+
+
+def _sum_up(reports: Sequence[Report]) -> None:
+    count = sum(len(report.findings) for report in reports)
+    safe = sum(finding.edit is not None for report in reports for finding in report.findings)
+    if count:
+        tail = f"; --fix mends {safe} of them" if safe else ""
+        said = f"{count} finding{'s' * (count > 1)}{tail}"
+        print(f"{said}; # slurm-resilience: ignore=RULE silences one", file=sys.stderr)
+
+
+def _document(reports: Sequence[Report]) -> str:
+    files = [
+        {
+            "file": _text(report.file),
+            "fixed": report.fixed,
+            "findings": [
+                {
+                    "rule": one.rule,
+                    "line": one.line or None,
+                    "message": _text(one.message),
+                    "why": BY_ID[one.rule].why,
+                    "fix": _text(one.fix),
+                    "fixable": one.edit is not None,
+                }
+                for one in report.findings
+            ],
+        }
+        for report in reports
+    ]
+    return msgspec.json.format(msgspec.json.encode({"files": files})).decode()
+
+
+def _text(value: str) -> str:
+    """Bytes of a file that are no UTF-8 have no place in JSON."""
+    return value.encode("utf-8", errors="replace").decode()
+
+
+def _took(directory: Path) -> float:
+    manifest = next((one.manifest for one in found(directory) if one.manifest), None)
+    if manifest is None:
+        raise UsageError(
+            f"--checkpoints {shown(directory)}: no checkpoint there tells what a save takes"
+        )
+    return manifest.took_s
+
+
+def _seconds(text: str) -> float:
+    number = float(text)
+    if not 0 < number < 24 * 3600:
+        raise argparse.ArgumentTypeError(f"{text}: seconds, more than 0 and less than a day")
+    return number

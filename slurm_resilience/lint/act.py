@@ -1,0 +1,64 @@
+"""Scripts read, and replaced whole."""
+
+import os
+import stat
+from pathlib import Path
+
+from slurm_resilience.errors import UntrustedFileError, UsageError
+from slurm_resilience.files import read_bounded, sync_directory
+from slurm_resilience.plain import plain
+
+MOST_BYTES = 1 << 20
+"""A script of more is no script that a person wrote."""
+
+
+def read(path: Path) -> str:
+    """
+    The text of *path*; bytes that are no UTF-8 come through `write` unharmed.
+
+    Raises `UsageError`: no such file, not a file, too large.
+    """
+    try:
+        data = read_bounded(path.resolve(strict=True), most_bytes=MOST_BYTES)
+    except (OSError, RuntimeError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"{plain(str(path))}: {plain(why)}; name an sbatch file") from error
+    except UntrustedFileError as error:
+        raise UsageError(f"{plain(str(error))}; name an sbatch file") from error
+    return data.decode("utf-8", errors="surrogateescape")
+
+
+def write(path: Path, old: str, new: str) -> None:
+    """
+    Put *new* in the place of *old*, the file's mode and owner kept; all of it or nothing.
+
+    Raises `UsageError` where that cannot be: a link or a second name (the other would stay as it
+    was), an owner that cannot be given, or content that is no longer *old*.
+    """
+    shown = plain(str(path))
+    try:
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+            raise UsageError(f"{shown}: is a link or has a second name; --fix the file itself")
+        if read(path) != old:
+            raise UsageError(
+                f"{shown}: was changed meanwhile; nothing is written, lint it again"
+            )
+        fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        descriptor = os.open(fresh, flags, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(new.encode("utf-8", errors="surrogateescape"))
+                file.flush()
+                if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
+                    os.fchown(file.fileno(), status.st_uid, status.st_gid)
+                os.fchmod(file.fileno(), stat.S_IMODE(status.st_mode))
+                os.fsync(file.fileno())
+            fresh.replace(path)
+        except OSError:
+            fresh.unlink(missing_ok=True)
+            raise
+        sync_directory(path.parent)
+    except OSError as error:
+        raise UsageError(f"{shown}: {error.strerror}; nothing is written") from error

@@ -1,0 +1,61 @@
+"""All rules. Pure: a script in, findings out."""
+
+from collections.abc import Iterator
+
+from slurm_resilience.lint.facts import Script
+from slurm_resilience.lint.findings import Finding, Rule, View, view
+from slurm_resilience.lint.rules import layout, notice, paths, submission, variables
+
+
+def no_directives(view: View) -> Iterator[Finding]:
+    """What the job asks for stands on somebody's command line."""
+    if view.training and view.script.is_shell and not view.script.last_directive:
+        yield Finding(
+            "no-directives",
+            0,
+            "no #SBATCH line: what the job asks for cannot be judged",
+            "put the options of sbatch into the file",
+        )
+
+
+def unknown_ignore(view: View) -> Iterator[Finding]:
+    """A slip in a rule's name must not go unnoticed."""
+    for name, line in view.script.silenced:
+        if name not in IDS:
+            yield Finding(
+                "unknown-ignore", line, f"ignore={name} names no rule", "see docs/lint.md"
+            )
+
+
+RULES = (
+    *submission.RULES,
+    *notice.RULES,
+    *layout.RULES,
+    *variables.RULES,
+    *paths.RULES,
+    Rule(
+        "no-directives", no_directives,
+        "options on the command line are not there at the next submission, and not for lint to see",
+        "`#SBATCH` lines",
+    ),
+    Rule(
+        "unknown-ignore", unknown_ignore,
+        "a comment that silences nothing hides that a finding stands", "the rule's id",
+    ),
+)  # fmt: skip
+BY_ID = {rule.id: rule for rule in RULES}
+IDS = frozenset(BY_ID)
+
+
+def judge(script: Script, *, save_s: float | None = None) -> list[Finding]:
+    """
+    Everything that is wrong with *script* and not silenced in it, by line.
+
+    *save_s*: what the last save took, where that is known.
+    """
+    seen = view(script, save_s=save_s)
+    silenced = {name for name, _ in script.silenced}
+    findings = [
+        finding for rule in RULES if rule.id not in silenced for finding in rule.judge(seen)
+    ]
+    return sorted(findings, key=lambda finding: finding.line)

@@ -1,0 +1,153 @@
+"""What lint finds: whole scripts by their own word, and each rule with a fault and a near miss."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from slurm_resilience.lint.facts import read
+from slurm_resilience.lint.rules import IDS, judge
+
+SCRIPTS = sorted((Path(__file__).parents[1] / "scripts").iterdir())
+TEMPLATES = sorted((Path(__file__).parents[2] / "sbatch_templates").iterdir())
+
+SOUND = (
+    "--time=24:00:00 --requeue --open-mode=append --signal=B:USR2@300 --output=%j.out"
+    " --gpus-per-node=8 --ntasks-per-node=1"
+)
+RUN = "exec slurm-resilience run -- torchrun train.py"
+TRAPPED = "trap 'touch stop' USR2\nsrun torchrun train.py &\n"
+
+
+def found(options: str, body: str, *, save_s: float | None = None) -> list[str]:
+    text = f"#!/bin/bash\n#SBATCH {options}\n{body}\n"
+    return [finding.rule for finding in judge(read(text), save_s=save_s)]
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+def test_a_script_has_the_findings_that_it_names(path: Path) -> None:
+    """Each file under tests/scripts says in its second line what is wrong with it."""
+    text = path.read_text()
+    named = re.search(r"^# finds: (.*)$", text, re.MULTILINE)
+    assert named
+
+    rules = [finding.rule for finding in judge(read(text))]
+
+    assert sorted(rules) == [name for name in named[1].split() if name != "nothing"]
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
+def test_our_own_templates_are_clean(path: Path) -> None:
+    """What we hand out is what we ask for."""
+    assert judge(read(path.read_text())) == []
+
+
+def without(*options: str) -> str:
+    return " ".join(word for word in SOUND.split() if word.partition("=")[0] not in options)
+
+
+ROWS = [
+    # rule, options, body of the fault; options, body of the near miss
+    ("no-requeue", without("--requeue"), RUN, f"{without('--requeue')} --no-requeue", "srun torchrun train.py"),
+    ("no-requeue", without("--requeue"), "srun accelerate launch train.py", f"{without('--requeue', '--time')} -t 30", "srun accelerate launch train.py"),
+    ("no-requeue", without("--requeue"), "srun torchrun train.py", without("--requeue"), "srun torchrun tools/eval_model.py"),
+    ("requeue-forbidden", f"{without('--requeue')} --no-requeue", RUN, SOUND, RUN),
+    ("truncated-output", without("--open-mode"), RUN, SOUND, RUN),
+    ("truncated-output", f"{without('--open-mode')} --open-mode=truncate", RUN, f"{without('--open-mode')} --open-mode=a", RUN),
+    ("no-time-limit", without("--time"), RUN, f"{without('--time')} -t 5-0", RUN),
+    ("shared-output", f"{SOUND} -o train.log", RUN, f"{SOUND} -o %A_%a.log", RUN),
+    ("shared-output", f"{SOUND} -e %x.err", RUN, f"{SOUND} -e /dev/null", RUN),
+    ("variable-in-directive", f"{SOUND} --output=$HOME/%j.out", RUN, f"{SOUND} --comment=$x", RUN),
+    ("unread-directive", SOUND, f"cd work\n#SBATCH --mem=0\n{RUN}", SOUND, f"##SBATCH --mem=0\n# SBATCH\n{RUN}"),
+    ("unread-directive", SOUND, f"  #SBATCH --mem=0\n{RUN}", SOUND, f"#SBATCH --mem=0\n{RUN}"),
+    ("no-signal", without("--signal"), RUN, without("--signal"), "srun torchrun train.py --exit-duration-in-mins 1190"),
+    ("signal-past-run", f"{SOUND} --signal=USR2@300", RUN, SOUND, RUN),
+    ("run-without-exec", SOUND, RUN.removeprefix("exec "), SOUND, RUN),
+    ("signal-not-trapped", SOUND, "srun torchrun train.py", SOUND, "trap : USR2\nsrun torchrun train.py & wait; wait"),
+    ("term-not-trapped", f"{SOUND} --signal=B:TERM@60", "srun python train.py", f"{SOUND} --signal=B:TERM@60", "exec srun python train.py"),
+    ("foreground-under-trap", SOUND, "trap 'touch stop' SIGUSR2\nsrun torchrun train.py", SOUND, f"{TRAPPED}while kill -0 $!; do wait $!; done"),
+    ("single-wait", SOUND, f"{TRAPPED}wait", SOUND, f"{TRAPPED}until ! kill -0 $!; do\n  wait\ndone"),
+    ("single-wait", SOUND, TRAPPED, SOUND, "end() { touch stop; wait; }\ntrap end 12\nsrun torchrun train.py & wait"),
+    ("signal-kills-torchrun", f"{SOUND} --signal=USR1@60", "srun torchrun train.py", f"{SOUND} --signal=TERM@60", "srun torchrun train.py"),
+    ("signal-kills-torchrun", f"{SOUND} --signal=10@60", "srun bash -lc 'torchrun train.py'", f"{SOUND} --signal=USR1", "srun torchrun --signals-to-handle=SIGTERM,SIGUSR1 train.py"),
+    ("torchrun-per-task", f"{without('--signal')} --ntasks-per-node=8", "srun torchrun train.py --exit-duration-in-mins 9", f"{without('--signal')} --ntasks-per-node=8", "srun --ntasks-per-node=1 torchrun train.py --exit-duration-in-mins 9"),
+    ("first-node-only", f"{SOUND} -N2", "exec torchrun --signals-to-handle=USR2 train.py", f"{SOUND} -N2", RUN),
+    ("first-node-only", f"{SOUND} -N2-4", "exec torchrun --signals-to-handle=USR2 train.py", f"{SOUND} -N2", "go() { torchrun train.py; }\nexport -f go\nexec srun bash -c go"),
+    ("ranks-not-gpus", SOUND, f"{RUN.replace('train.py', '--nproc-per-node 4 train.py')}", SOUND, f"{RUN.replace('train.py', '--nproc-per-node gpu train.py')}"),
+    ("ranks-not-gpus", f"{SOUND} --ntasks-per-node=4", "exec srun python train.py", f"{SOUND} --ntasks-per-node=8", "exec srun python train.py"),
+    ("ranks-not-gpus", f"{SOUND} -N 2", "exec srun accelerate launch --signals-to-handle USR2 --num_processes=8 train.py", f"{SOUND} -N 2", "exec srun accelerate launch --signals-to-handle USR2 --num_processes=16 train.py"),
+    ("fixed-port", SOUND, "PORT=29500\nexec srun torchrun --signals-to-handle=USR2 --rdzv_endpoint=$HEAD:$PORT train.py", SOUND, "PORT=$((9000 + SLURM_JOB_ID % 999))\nexec srun torchrun --signals-to-handle=USR2 --rdzv_endpoint=$HEAD:$PORT train.py"),
+    ("fixed-port", SOUND, "export MASTER_PORT=${MASTER_PORT:-12355}\nexec srun python train.py", SOUND, f"export MASTER_PORT=12355\n{RUN}"),
+    ("array-requeue", f"{SOUND} -a 1-9", f"again() {{ scontrol requeuehold ${{SLURM_JOBID}}; }}\n{RUN}", f"{SOUND} -a 1-9", f"# scontrol requeue $SLURM_JOB_ID\n{RUN}"),
+    ("array-requeue", f"{SOUND} -a 1-9", f"scontrol requeue $SLURM_JOB_ID\n{RUN}", SOUND, f"scontrol requeue $SLURM_JOB_ID\n{RUN}"),
+    ("resubmits-itself", SOUND, f'sbatch --dependency=afterany:$SLURM_JOB_ID "$0"\n{RUN}', SOUND, f"sbatch next.sbatch\n{RUN}"),
+    ("unknown-nccl-variable", SOUND, f"export NCCL_TIMEOUT=1800\n{RUN}", SOUND, f"export NCCL_FASTRAK_LLCM_DEVICE=x\n{RUN}"),
+    ("unknown-nccl-variable", SOUND, f"export NCCL_SOKET_IFNAME=ib0\n{RUN}", SOUND, f"export NCCL_SOCKET_IFNAME=ib0\n{RUN}"),
+    ("watch-switched-off", SOUND, f"declare -x TORCH_NCCL_ASYNC_ERROR_HANDLING=0\n{RUN}", SOUND, f"export TORCH_NCCL_ASYNC_ERROR_HANDLING=1\n{RUN}"),
+    ("short-timeout", SOUND, f"export TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=60\n{RUN}", SOUND, f"export TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=600\n{RUN}"),
+    ("short-timeout", SOUND, f"export NCCL_IB_TIMEOUT=14\n{RUN}", SOUND, f"export NCCL_IB_TIMEOUT=22\n{RUN}"),
+    ("short-timeout", SOUND, f"{RUN} --distributed-timeout-minutes 5", SOUND, f"{RUN} --distributed-timeout-minutes 10"),
+    ("long-timeout", SOUND, "exec srun python train.py --ddp_timeout 180000", SOUND, f"{RUN} --ddp_timeout 180000"),
+    ("tcp-only", f"{SOUND} -N2", f"export NCCL_IB_DISABLE=1\n{RUN}", SOUND, f"export NCCL_IB_DISABLE=1\n{RUN}"),
+    ("tcp-only", f"{SOUND} -N2", f"export NCCL_NET=Socket\n{RUN}", f"{SOUND} -N2", f"export NCCL_IB_DISABLE=1 FI_PROVIDER=efa\n{RUN}"),
+    ("loopback-interface", f"{SOUND} -N2", f"export GLOO_SOCKET_IFNAME=lo\n{RUN}", f"{SOUND} -N2", f"export NCCL_SOCKET_IFNAME=^lo,docker0\n{RUN}"),
+    ("checkpoint-on-node", SOUND, f"{RUN} --save /tmp/ckpt", SOUND, f"{RUN} --save /tmpfast/ckpt"),
+    ("checkpoint-on-node", SOUND, f"CKPT_DIR=$TMPDIR/ckpt\n{RUN} --save $CKPT_DIR", SOUND, f"CKPT_DIR=/tmp/ckpt\nrsync -a /tmp/ckpt /fast &\n{RUN}"),
+    ("checkpoint-with-data", SOUND, f"DATA_DIR=/lustre/sets\n{RUN} --save /lustre/sets/ckpt", SOUND, f"DATA_DIR=/lustre/sets\n{RUN} --save /lustre/sets-ckpt"),
+    ("no-directives", "", RUN, SOUND, RUN),
+    ("unknown-ignore", SOUND, f"# slurm-resilience: ignore=fixed-prot\n{RUN}", SOUND, f"# slurm-resilience: ignore=fixed-port\n{RUN}"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rule", "options", "body", "better_options", "better_body"),
+    ROWS,
+    ids=[f"{number}-{row[0]}" for number, row in enumerate(ROWS)],
+)
+def test_a_rule_finds_its_fault_and_leaves_the_near_miss_alone(
+    rule: str, options: str, body: str, better_options: str, better_body: str
+) -> None:
+    """One thing wrong, one finding; what looks like it and is right, none of that rule."""
+    if rule == "no-directives":
+        assert [one.rule for one in judge(read(f"#!/bin/bash\n{body}\n"))] == [rule]
+    else:
+        assert rule in found(options, body)
+    assert rule not in found(better_options, better_body)
+
+
+def test_every_rule_has_a_row() -> None:
+    """A rule without a fault to show is not tested."""
+    elsewhere = {"no-interpreter", "dos-line-ends", "short-lead"}
+
+    assert {row[0] for row in ROWS} | elsewhere == IDS
+
+
+@pytest.mark.parametrize(
+    ("save_s", "rules"), [(None, []), (120.0, []), (300.0, []), (301.0, ["short-lead"])]
+)
+def test_the_lead_is_judged_by_a_measured_save(save_s: float | None, rules: list[str]) -> None:
+    """Nothing is guessed where no save was measured."""
+    assert found(SOUND, RUN, save_s=save_s) == rules
+
+
+@pytest.mark.parametrize(
+    ("text", "rules"),
+    [
+        ("", []),
+        ("\n", ["no-interpreter"]),
+        ("echo hello\n", ["no-interpreter"]),
+        ("#!/bin/bash\r\necho hello\r\n", ["dos-line-ends"]),
+        ("#!/bin/bash", []),
+    ],
+    ids=["empty", "blank", "no first line", "DOS", "nothing in it"],
+)
+def test_what_sbatch_refuses_is_found(text: str, rules: list[str]) -> None:
+    """The two things that sbatch says only at submission."""
+    assert [finding.rule for finding in judge(read(text))] == rules
+
+
+def test_a_comment_in_the_file_silences_a_rule() -> None:
+    """Any of several, anywhere in the file."""
+    body = f"# slurm-resilience: ignore=no-requeue,truncated-output\n{RUN}"
+
+    assert found(without("--requeue", "--open-mode"), body) == []
