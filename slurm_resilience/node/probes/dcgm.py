@@ -62,9 +62,10 @@ def _diag(told: dict[str, Any]) -> list[dict[str, Any]]:
         for test in filter(None, category["tests"])
     ]
     results = [(test["name"], result) for test in tests for result in test["results"]]
+    found = [one for name, result in results if (one := _result(name, result))]
     if not any(result["status"].lower() in _RAN for _, result in results):
         raise OSError("dcgmi diag ran no test")
-    return [one for name, result in results if (one := _result(name, result))]
+    return found
 
 
 def _result(test: str, result: dict[str, Any]) -> dict[str, Any] | None:

@@ -67,6 +67,8 @@ def output(argv: list[str], *, accept: Container[int] = (0,)) -> str:
         check=False,
     ).returncode
     text = _all_of(said)
+    if os.fstat(said).st_size >= MOST_BYTES:
+        raise OSError(f"{argv[0]} said more than {MOST_BYTES} bytes")
     if status not in accept:
         words = f"{text}\n{_all_of(complaints)}".split("\n")
         last = next(
