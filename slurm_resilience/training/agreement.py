@@ -35,11 +35,12 @@ class Agreement:
     def __init__(self, peers: Peers) -> None:
         """Every rank has to come here."""
         self._group = peers.new_group()
+        self._peers = peers
+        self.is_lost = False
+        """Whether a rank has died or fell silent: there is nothing to agree any more."""
         self._level = peers.log_level(logging.WARNING)
         self._said: torch.Tensor | None = None
         self._work: dist.Work | None = None
-        self.is_lost = False
-        """Whether a rank has died or fell silent: there is nothing to agree any more."""
 
     def say(self, word: Word) -> None:
         """Send *word*; all ranks have to, at the same step."""
@@ -67,6 +68,6 @@ class Agreement:
 
     def _lose(self, error: RuntimeError) -> None:
         # Not raised: the training's own collectives fail too, and say more about where.
-        first_line = str(error).strip().partition("\n")[0]
-        log.log(self._level, "the ranks can no longer agree on a stop: %s", first_line)
+        self._peers.lose(error)
         self.is_lost, self._work = True, None
+        log.log(self._level, "the ranks can no longer agree on a stop: %s", self._peers.lost)

@@ -42,6 +42,8 @@ class Peers:
     def __init__(self, *, timeout_s: float) -> None:
         """Every rank has to come here. Raises `UsageError` where the ranks are not connected."""
         self.rank, self.world_size = 0, 1
+        self.lost = ""
+        """Why nothing can be exchanged any more, once a rank has died or fell silent."""
         self._timeout = timedelta(seconds=timeout_s)
         if dist.is_available() and dist.is_initialized():
             self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
@@ -99,7 +101,7 @@ class Peers:
         if self.alone:
             return _succeeded([mine])
         everybody: list[T | Failure | None] = [None] * self.world_size
-        with _connected():
+        with self._connected():
             dist.all_gather_object(everybody, mine, group=self._group)
         return _succeeded(everybody)
 
@@ -107,7 +109,7 @@ class Peers:
         """What *do* returns on rank 0, told to all; its error on all where it fails."""
         told: list[T | Failure | None] = [self.tried(do) if self.rank == 0 else None]
         if not self.alone:
-            with _connected():
+            with self._connected():
                 dist.broadcast_object_list(told, src=0, group=self._group)
         return _succeeded(told)[0]
 
@@ -131,7 +133,7 @@ class Peers:
             made = self.tried(lambda: deal(_succeeded(everybody)))
             hand = [made] * self.world_size if isinstance(made, Failure) else made
         mine: list[R | Failure | None] = [None]
-        with _connected():
+        with self._connected():
             dist.scatter_object_list(mine, hand, src=0, group=self._group)
         return _succeeded(mine)[0]
 
@@ -140,28 +142,33 @@ class Peers:
         if self.alone:
             return number
         word = torch.tensor([number], dtype=torch.int64)
-        with _connected():
+        with self._connected():
             dist.all_reduce(word, op=dist.ReduceOp.MAX, group=self._group)
         return int(word.item())
+
+    @contextmanager
+    def _connected(self) -> Iterator[None]:
+        """Turn a broken or silent connection into our error, this time and from then on."""
+        if self.lost:
+            raise CheckpointError(f"lost other ranks: {self.lost}")
+        try:
+            yield
+        except RuntimeError as error:  # torch's, for a lost peer and for a time-out alike
+            self.lose(error)
+            raise CheckpointError(f"lost other ranks: {self.lost}") from error
+
+    def lose(self, error: RuntimeError) -> None:
+        """Take note that a rank is lost; *error* is torch's."""
+        self.lost = self.lost or str(error).strip().partition("\n")[0]
 
     def _gathered(self, do: Callable[[], T]) -> list[T | Failure | None]:
         mine = self.tried(do)
         if self.alone:
             return [mine]
         everybody: list[T | Failure | None] = [None] * self.world_size
-        with _connected():
+        with self._connected():
             dist.gather_object(mine, everybody if self.rank == 0 else None, group=self._group)
         return everybody
-
-
-@contextmanager
-def _connected() -> Iterator[None]:
-    """Turn a broken or silent connection into our error."""
-    try:
-        yield
-    except RuntimeError as error:  # torch's, for a lost peer and for a time-out alike
-        first_line = str(error).strip().partition("\n")[0]
-        raise CheckpointError(f"lost other ranks: {first_line}") from error
 
 
 def _succeeded(results: list[T | Failure | None]) -> list[T]:

@@ -4,12 +4,13 @@ Saving without stopping the training: the training thread plans and copies, a th
 One save at a time. A save that fails is said and does not count; training goes on.
 """
 
+import atexit
 import errno
 import logging
 import os
 import shutil
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent import futures
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +27,7 @@ from slurm_resilience.errors import (
     CheckpointSaveError,
     ResilienceError,
 )
+from slurm_resilience.training.beside import beside
 from slurm_resilience.training.checkpoints import Checkpoints
 from slurm_resilience.training.environment import Environment
 from slurm_resilience.training.index import Piece
@@ -46,6 +48,8 @@ from slurm_resilience.training.writer import (
 
 log = logging.getLogger(__name__)
 
+LOST_S = 10.0
+"""For a save to end once ranks are lost: another's part may have been the last that it needed."""
 NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 
 
@@ -92,8 +96,7 @@ class Saver:
         self._unsound = set(choice.unsound)
         self._planning = Planning(peers)
         self._staging = Staging()
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="slurm-resilience-writer")
-        self._pending: tuple[int, Future[Manifest]] | None = None
+        self._pending: tuple[int, futures.Future[Manifest]] | None = None
 
     @property
     def busy_with(self) -> int | None:
@@ -116,7 +119,7 @@ class Saver:
         written = placed([item for item, _ in pieces], self._staging.places, self._peers.rank)
         values = msgspec.structs.replace(taken.values, environment=self._environment)
         frozen = Frozen(step, since, block, written, values, taken.guarded, poison_of(loss))
-        self._pending = (step, self._writer.submit(self._write, frozen))
+        self._pending = (step, beside(lambda: self._write(frozen)))
         log.info("step %d: training stood for %.3f s", step, time.monotonic() - since)
 
     def settle(self) -> None:
@@ -129,7 +132,10 @@ class Saver:
         if self._pending is None:
             return
         step, future = self._pending
-        error = future.exception()
+        try:
+            error = future.exception(timeout=LOST_S if self._peers.lost else None)
+        except futures.TimeoutError:  # it waits for a rank that will never answer
+            error = CheckpointError(f"lost other ranks: {self._peers.lost}")
         self._pending = None
         if error is None:
             self.saved_step, self.problem, self._reason = step, None, ""
@@ -152,9 +158,14 @@ class Saver:
 
     def close(self) -> None:
         """Take no more. A save in progress goes on; the directory is ours until it has ended."""
-        self._writer.shutdown(wait=False)
-        if self._claim and self._pending is None:
+        if self._pending:
+            atexit.register(self._end, os.getpid())
+        elif self._claim:
             self._claim.release()
+
+    def _end(self, pid: int) -> None:
+        if os.getpid() == pid:  # a forked child has no such thread
+            self.wait(final=True)
 
     def _wait_for_last(self, step: int) -> None:
         if self.busy_with is None:

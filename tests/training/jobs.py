@@ -4,6 +4,7 @@ import itertools
 import os
 import random
 import shutil
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 
 from slurm_resilience.errors import CheckpointError, ResilienceError, UsageError
 from slurm_resilience.training import Checkpoints, Run
+from slurm_resilience.watch.heartbeat import DIRECTORY_VARIABLE
 
 SIZE = 200_000
 
@@ -130,6 +132,40 @@ def as_long_as_peers_live(directory: Path, steps: int, timeout_minutes: float) -
     except CheckpointError as error:
         return str(error)
     return "saved"
+
+
+def told_without_the_other(directory: Path, how: str, timeout_minutes: float) -> str:
+    """
+    Train until told; rank 1 leaves after step 30, by itself or with the process. What the other
+    is told in the end, and whether that took long.
+    """
+    del os.environ[DIRECTORY_VARIABLE]
+    rank = torch.distributed.get_rank()
+    run = Run(
+        checkpoints=Checkpoints(directory, every_steps=10),
+        state={"model": Level()},
+        timeout_minutes=timeout_minutes,
+    )
+    for step in itertools.count(run.restore()):
+        told_at = time.monotonic()
+        if run.step(step):
+            break
+        if rank == 1 and step == 30:
+            if how == "dies":
+                os.kill(os.getpid(), signal.SIGKILL)
+            while not (directory / "done").exists():
+                time.sleep(0.01)
+            return "left"
+        if step == 40:
+            (directory / "alone").touch()
+        time.sleep(0.001)
+    try:
+        run.finish()
+        said = "saved"
+    except CheckpointError as error:
+        said = str(error)
+    (directory / "done").touch()
+    return f"{said} after {time.monotonic() - told_at:.0f} s"
 
 
 def through_a_deletion(directory: Path) -> str:

@@ -123,6 +123,25 @@ def test_a_rank_that_dies_does_not_hold_the_others(tmp_path: Path) -> None:
     assert said[0].startswith("start ")
 
 
+@pytest.mark.parametrize(
+    ("how", "timeout_minutes"), [("dies", 30.0), ("leaves", 0.03)], ids=["died", "left alone"]
+)
+def test_a_signal_still_stops_a_rank_that_has_lost_another(
+    tmp_path: Path, how: str, timeout_minutes: float
+) -> None:
+    """It trains on once the other is given up, and leaves at once when told, saying what is not saved."""
+    directory, beats = tmp_path / "c", tmp_path / "beats"
+    job = jobs.told_without_the_other
+    with Ranks(job, directory, how, timeout_minutes, world_size=2, folder=beats) as ranks:
+        wait_for((directory / "alone").exists)
+        os.kill(ranks.processes[0].pid or 0, signal.SIGTERM)
+        survivor = ranks.results(ranks=1)[0]
+
+    assert "is not saved: lost other ranks" in survivor
+    assert int(survivor.split()[-2]) < 15
+    assert steps_saved(directory)[-1] >= 9
+
+
 def test_a_rank_that_is_silent_is_given_up(tmp_path: Path) -> None:
     """A stopped process holds the others for the time-out, not for ever."""
     directory, beats = tmp_path / "c", tmp_path / "beats"
