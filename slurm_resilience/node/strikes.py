@@ -51,7 +51,7 @@ class Strike(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def things_of(facts: NodeFacts) -> Mapping[str, Thing]:
     """Subject -> thing, for GPUs by their number and by their address."""
     known: dict[str, Thing] = {}
-    for gpu in facts.gpus or ():
+    for gpu in (*facts.gone, *(facts.gpus or ())):
         for subject in (f"gpu{gpu.index}", gpu.pci):
             if subject:
                 known[subject] = Thing(subject, gpu.uuid or "", gpu.pci or "")

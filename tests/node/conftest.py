@@ -115,9 +115,18 @@ class Machine:
         self.boot_id.write_text(Path("/proc/sys/kernel/random/uuid").read_text())
 
     def run(
-        self, shim: Path, environment: Mapping[str, str] | None = None, *, before: str = ""
+        self,
+        shim: Path,
+        environment: Mapping[str, str] | None = None,
+        *,
+        before: str = "",
+        within: str = "",
     ) -> "subprocess.CompletedProcess[str]":
-        """Run *shim* as slurmd does: almost no environment, and whoever holds its output waits."""
+        """
+        Run *shim* as slurmd does: almost no environment, and whoever holds its output waits.
+
+        *within*: a command that runs it.
+        """
         given = {
             "LD_LIBRARY_PATH": str(self._library.parent),
             "STANDIN_NVML": str(self._scene),
@@ -136,7 +145,7 @@ class Machine:
             mount --bind {self.state} /var/lib/slurm-resilience
             mount --bind {self.boot_id} /proc/sys/kernel/random/boot_id
             {before}
-            exec env -i {variables} {shlex.quote(str(shim))}
+            exec {within} env -i {variables} {shlex.quote(str(shim))}
         """
         return subprocess.run(
             [
@@ -156,7 +165,7 @@ class Machine:
         )
 
     def hook(
-        self, hook: str, *, before: str = "", **environment: str
+        self, hook: str, *, before: str = "", within: str = "", **environment: str
     ) -> "subprocess.CompletedProcess[str]":
         """Run a hook's installed shim, for a job on both GPUs unless *environment* says else."""
         folder = "epilog" if hook == "epilog" else "prolog"
@@ -166,7 +175,9 @@ class Machine:
             "SLURMD_NODENAME": "n1",
             **environment,
         }
-        return self.run(SHARE / folder / f"slurm-resilience-{hook}", job, before=before)
+        return self.run(
+            SHARE / folder / f"slurm-resilience-{hook}", job, before=before, within=within
+        )
 
 
 @pytest.fixture
