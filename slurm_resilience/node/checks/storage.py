@@ -64,9 +64,9 @@ STORAGE_CHECKS: dict[str, Check] = {
     "drive-media-errors": Check(
         probe="drives",
         meaning="an NVMe drive lost data; look at the files, then at the drive",
-        rule="more than at the first reading of this boot: warn",
+        rule="more than a day before, or than at the first reading of this boot: warn",
         why="each is data that could not be read back; the count is of the drive's life",
-        heals="reboot",
+        heals="itself",
         slow=True,
     ),
     "raid-degraded": Check(

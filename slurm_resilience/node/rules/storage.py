@@ -53,6 +53,8 @@ def shm_full(facts: NodeFacts, settings: NodeSettings) -> Iterator[Finding]:
         yield Finding("shm-full", Severity.WARN, facts.shm.path, f"{used} % of space used")
 
 
+DAY_S = 86_400.0
+
 DEGRADED = {
     0x01: "its spare blocks are used up",
     0x02: "its temperature is out of range",
@@ -94,9 +96,9 @@ def drive_media_errors(facts: NodeFacts, _: NodeSettings) -> Iterator[Finding]:
     """The count is of the drive's life: only what it grew by says something of now."""
     for drive in facts.drives:
         trend = facts.trend(drive.name, "media_errors")
-        grown = int(trend.added(trend.until_s)) if trend else 0
+        grown = int(trend.added(DAY_S)) if trend else 0
         if grown > 0:
-            detail = f"{grown} more media errors since boot, {drive.media_errors} in all"
+            detail = f"{grown} more media errors within a day, {drive.media_errors} in all"
             yield Finding("drive-media-errors", Severity.WARN, drive.name, detail)
 
 
