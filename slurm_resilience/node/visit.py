@@ -5,7 +5,7 @@ The part of a hook that takes its time: it runs where something is wrong, or for
 """
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -115,14 +115,25 @@ def _findings(visit: Visit, facts: NodeFacts) -> tuple[Finding, ...]:
     found = judge(facts, visit.settings)
     findings = policy.after_boot(found, up_s=up_s(), grace_s=visit.settings.grace_s)
     if visit.hook == "health":
+        # Only what stops a job: a warning was said here, and would cost each prolog its fast path.
         slow = [
-            one for one in findings if CHECKS[one.check].slow and one.severity > Severity.OK
+            one
+            for one in (*findings, *_unseen_now(visit, facts))
+            if CHECKS[one.check].slow and one.severity >= Severity.DRAIN_WHEN_IDLE
         ]
         visit.unkept.add(memo.keep_slow(visit.plan, visit.boot, msgspec.json.encode(slow)))
     elif visit.hook == "prolog":
         # As the settings are now: they may have changed since that health check.
         findings += as_set(recall.slow_findings(visit.plan, visit.boot), visit.settings)
     return findings
+
+
+def _unseen_now(visit: Visit, facts: NodeFacts) -> Iterator[Finding]:
+    """What the last health check found with a probe that gives no answer this time: it stands."""
+    silent = {name.partition(":")[0] for name in (*facts.hung, *facts.unread)}
+    for one in recall.slow_findings(visit.plan, visit.boot):
+        if CHECKS[one.check].probe in silent:
+            yield one
 
 
 def _switched(visit: Visit, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:

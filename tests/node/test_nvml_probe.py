@@ -144,13 +144,14 @@ def test_whoever_uses_a_gpu_is_named_once(scene: Scene) -> None:
         second(
             processes=((4242, 1 << 30),),
             mps_processes=((4242, 1 << 30), (4243, 1 << 20)),
-            graphics_processes=((1, 4 << 20),),
+            graphics_processes=((1, 4 << 20), (4242, 1 << 30)),
         )
     )
 
     gpu = scene.read(processes=True)["gpus"][1]
 
-    assert sorted(process["pid"] for process in gpu["processes"]) == [1, 4242, 4243]
+    found = {process["pid"]: process.get("draws", False) for process in gpu["processes"]}
+    assert found == {4242: False, 4243: False, 1: True}
 
 
 OLD = [

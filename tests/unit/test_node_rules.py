@@ -114,6 +114,8 @@ FINDINGS: dict[str, list[str]] = {
     "h100_lost_with_its_name": ["drain gpu-lost gpu1"],
     "h100_every_field_fails": ["drain gpu-lost gpu1", "unknown unread gpu1"],
     "driver_older_than_expected": [],
+    "gpu_process_left": ["warn gpu-process-left gpu1"],
+    "gpu_process_of_a_job": [],
     "v100_healthy": [],
     "v100_retired_pages_pending": ["drain-when-idle retired-pages-pending gpu1"],
     "geforce_healthy": [],

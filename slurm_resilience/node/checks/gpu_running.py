@@ -82,4 +82,16 @@ GPU_RUNNING_CHECKS: dict[str, Check] = {
         slow=True,
         of_gpus=True,
     ),
+    "gpu-process-left": Check(
+        probe="nvml",
+        meaning="a process computes on the GPU, and no job runs on the node",
+        rule="no job for `thresholds.idle_s`: warn",
+        why=(
+            "the epilog ends what its own job left; what is found later may be somebody else's, so "
+            "nothing is killed (deepops issue 1407)"
+        ),
+        heals="itself",
+        slow=True,
+        of_gpus=True,
+    ),
 }

@@ -15,11 +15,13 @@ SOFTWARE_POWER_CAP = 0x4
 """Clock event reason: the board keeps to its power limit, as it should."""
 
 
-class GpuProcess(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class GpuProcess(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A process that uses a GPU: computes, draws, or goes through MPS."""
 
     pid: int
     memory_mib: int | None = None
+    draws: bool = False
+    """It uses the GPU to draw only, as an X server does."""
 
 
 class GpuFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

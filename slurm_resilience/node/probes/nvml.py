@@ -152,10 +152,13 @@ def _running(nvml: Any, handle: Any) -> tuple[list[dict[str, Any]]]:  # noqa: AN
     found = _processes(nvml, handle, "Compute")
     for kind in ("MPSCompute", "Graphics"):
         try:
-            found |= _processes(nvml, handle, kind)
+            more = _processes(nvml, handle, kind)
         except nvml.NVMLError as error:
             if error.value not in _ABSENT:
                 raise
+        else:
+            drawing = {"draws": True} if kind == "Graphics" else {}
+            found = {pid: {**one, **drawing} for pid, one in more.items()} | found
     return (list(found.values()),)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from slurm_resilience.node.facts import NodeFacts
 from slurm_resilience.node.findings import Finding, Severity
+from slurm_resilience.node.rules.host import idle_for_s
 from slurm_resilience.node.rules.of_gpu import finding, trend_of
 from slurm_resilience.node.rules.rule import Rule
 from slurm_resilience.node.settings import NodeSettings
@@ -107,7 +108,20 @@ def gpu_memory_in_use(facts: NodeFacts, settings: NodeSettings) -> Iterator[Find
             yield finding(gpu, "gpu-memory-in-use", Severity.WARN, detail)
 
 
+def gpu_process_left(facts: NodeFacts, settings: NodeSettings) -> Iterator[Finding]:
+    """Nobody's job computes: one that was left behind, or somebody who went around Slurm."""
+    idle_s = idle_for_s(facts)
+    if idle_s < settings.thresholds.idle_s:
+        return
+    for gpu in facts.gpus or ():
+        pids = [str(process.pid) for process in gpu.processes or () if not process.draws]
+        if pids:
+            noun = "process" if len(pids) == 1 else "processes"
+            detail = f"used by {noun} {', '.join(pids)}, and no job for {idle_s:.0f} s"
+            yield finding(gpu, "gpu-process-left", Severity.WARN, detail)
+
+
 GPU_RUNNING_RULES: tuple[Rule, ...] = (
     gpu_throttled, gpu_hot, gpu_power_capped, gpu_clocks_low,
-    persistence_off, mig_unexpected, gpu_memory_in_use,
+    persistence_off, mig_unexpected, gpu_memory_in_use, gpu_process_left,
 )  # fmt: skip

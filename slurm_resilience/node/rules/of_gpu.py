@@ -15,10 +15,7 @@ def trend_of(facts: NodeFacts, gpu: GpuFacts, counter: str) -> Trend | None:
     """How *counter* of *gpu* went; None where nothing is known of it, or it was not read now."""
     if getattr(gpu, counter) is None:
         return None
-    name = name_of(gpu)
-    return next(
-        (one for one in facts.trends if one.subject == name and one.counter == counter), None
-    )
+    return facts.trend(name_of(gpu), counter)
 
 
 def rate_of(facts: NodeFacts, gpu: GpuFacts, counter: str, over_s: float) -> float:
