@@ -22,10 +22,13 @@ MOST = 4 << 30
 LONGEST = 2048
 """Of a line, before and after the word."""
 HOT = 2000
-"""Hits of one word in one block beyond which only the first and last are looked at."""
+"""Hits of one word in one block beyond which only some of the first and last are looked at."""
+SOME = 100
 MOST_ALIKE = 128
 """Lines that differ in nothing but digits: so many of the first and of the last are kept."""
 MOST_SHAPES = 50_000
+ENDS = 600
+"""Bytes of a long line by which it is known again."""
 
 SHORT = 5
 """Python finds words of up to so many bytes several times faster than longer ones."""
@@ -67,6 +70,10 @@ MANY_STEPS = 8
 """Lines of progress that make sure that a program was, or is still, running."""
 MANY_LINES = 30
 _DIGITS = b"0123456789"
+_CODES = re.compile(
+    rb"(?:status=|error |Xid \([^)]*\): |[Cc]ode[: =]+|rrno |ignal:? |Num=)-?\d{1,3}\b"
+)
+"""Numbers that decide what a line means; in others lines may differ and be alike."""
 
 
 class Hit(NamedTuple):
@@ -140,7 +147,8 @@ class LogFile:
                     self._keep(data[begin:end], base + begin)
 
     def _keep(self, raw: bytes, offset: int) -> None:
-        shape = raw[:400].translate(None, _DIGITS)
+        ends = raw if len(raw) < ENDS else raw[: ENDS // 2] + raw[-ENDS // 2 :]
+        shape = ends.translate(None, _DIGITS) + b"".join(_CODES.findall(raw))
         known = self._known.get(shape)
         if known is None:
             if len(self._known) > MOST_SHAPES:
@@ -233,8 +241,8 @@ def _lines_with(data: bytes, word: bytes, head: int) -> Iterator[tuple[int, int]
         for cooler in COOLER.get(word, ()):
             if data.count(cooler, head) <= HOT:
                 yield from _lines_with(data, cooler, head)
-        yield from _walk(data, word, head, len(data), HOT // 4)
-        yield from _walk(data, word, max(head, len(data) - BLOCK // 16), len(data), HOT // 4)
+        yield from _walk(data, word, head, len(data), SOME)
+        yield from _walk(data, word, max(head, len(data) - BLOCK // 16), len(data), SOME)
         return
     yield from _walk(data, word, head, len(data), HOT)
 

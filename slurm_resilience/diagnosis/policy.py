@@ -33,6 +33,8 @@ _TIER = {"outside": "symptom"}
 MOMENT_S = 120.0
 """Lines closer than this tell of one event."""
 MOST_EVIDENCE = 10
+LONG = 800
+"""Characters of a line that is shown."""
 MANY = 3
 """Nodes lost at once."""
 _RECORDS = {
@@ -171,11 +173,21 @@ def _refined(row: Row, matches: list[Match], left: Left) -> Diagnosis:
 _RANK = re.compile(r"\[rank(\d+)\]")
 
 
+def _excerpt(match: Match) -> str:
+    """The line, or of a very long one what stands around the deciding words."""
+    text = match.said.text.strip()
+    if len(text) <= LONG:
+        return text
+    found = re.search(match.row.pattern, text)
+    start = max(0, (found.start() if found else 0) - LONG // 2)
+    return f"{'…' if start else ''}{text[start : start + LONG]}…"
+
+
 def _diagnosis(
     row: Row, matches: Sequence[Match], left: Left, suspects: tuple[Accused, ...] | None = None
 ) -> Diagnosis:
     told = dict.fromkeys(
-        Evidence(match.said.file, match.said.line, match.said.text.strip()) for match in matches
+        Evidence(match.said.file, match.said.line, _excerpt(match)) for match in matches
     )
     retry = row.retry
     if row is FINISHED:

@@ -163,7 +163,7 @@ def _slowed(path: Path, log: LogFile, scan: Scan) -> Said | None:
     if gaps[-1] > max(SLOW_S, SLOWER * usual) and usual > 0:
         at, place, raw = moves[-1]
         text = f"{clean(raw).strip()} (came {gaps[-1]:.0f} s after the one before, usually {usual:.0f} s)"
-        return Said(text, str(path), None, place, at)
+        return Said(text, str(path), _Numbers(log, scan).at(place), place, at)
     return None
 
 

@@ -68,7 +68,9 @@ UNKNOWN = Row(
 
 ROWS = (*_BEFORE_KERNEL, *KERNEL_ROWS, *_AFTER_KERNEL)
 """Every rule that a line of text can meet."""
-ALL = (*ROWS, MISUSED, USER_ERROR, FINISHED, TOGETHER, STUCK_TOGETHER, UNKNOWN)
+NO_LINES = (MISUSED, USER_ERROR, FINISHED, TOGETHER, STUCK_TOGETHER, UNKNOWN)
+"""Found by more than one line, or by none."""
+ALL = (*ROWS, *NO_LINES)
 
 _PATTERNS: dict[int, "re.Pattern[str]"] = {id(row): re.compile(row.pattern) for row in ROWS}
 
