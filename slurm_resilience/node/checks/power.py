@@ -4,7 +4,7 @@ from slurm_resilience.node.checks.check import Check
 
 POWER_CHECKS: dict[str, Check] = {
     "power-supply": Check(
-        probe="ipmi, hwmon",
+        probe="ipmi",
         meaning="a power supply failed, lost its feed, or is no longer backed by another",
         rule="by the sensor's own words or limits: warn",
         why="IPMI's power supply and redundancy events; the node still runs on the others",
@@ -12,7 +12,7 @@ POWER_CHECKS: dict[str, Check] = {
         slow=True,
     ),
     "fan": Check(
-        probe="ipmi, hwmon",
+        probe="ipmi",
         meaning="a fan is slow or stopped; replace it before the GPUs slow down",
         rule="beyond its critical limit, or redundancy lost: warn",
         why="the board's own limits; what gets too hot says so itself",
