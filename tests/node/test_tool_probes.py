@@ -87,6 +87,17 @@ def test_a_tool_that_talks_without_end_is_stopped(tools: Tools) -> None:
         tools.ask(ups.read, name="rack7@nut")
 
 
+def test_a_tool_speaks_one_language_and_knows_nothing_of_the_job(
+    tools: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Figures and headings of another language read as anything (DataDog's, check-linux's)."""
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    monkeypatch.setenv("LD_PRELOAD_OF_A_USER", "x")
+    tools.add("upsc", script='echo "ups.status: $LC_ALL $(env | grep -c USER)"')
+
+    assert tools.ask(ups.read, name="rack7@nut")["status"] == ["C", "0"]
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be somebody else")
 @pytest.mark.parametrize(
     "harm",
