@@ -81,11 +81,15 @@ def _fast(config: Config) -> dict[str, Row]:
 def _slow(config: Config) -> dict[str, Row]:
     """What the health check asks: all of that, and what takes its time or changes each time."""
     paths, expect = config.paths, config.node.expect
-    links = {"sysfs": paths.sysfs, "names": list(expect.links), "everything": True}
+    links = {"sysfs": paths.sysfs, "names": list(expect.links)}
+    memory = {"memory": f"{paths.state}/unsupported-counters", "proc": paths.proc}
     return {
         **_fast(config),
         "kernel_log": ("kernel_log", {"path": paths.kmsg, "everything": True}),
-        "network": ("network", links),
+        "network": ("network", {**links, "everything": True}),
+        "counters": ("counters", {**links, **memory}),
+        "optics": ("optics", {**links, "tools": list(paths.tools)}),
+        "pcie": ("pcie", {"sysfs": paths.sysfs}),
         **_host(config),
         **_power(config),
         **_dcgm(config, "health"),
@@ -148,7 +152,8 @@ def _reader(module: str) -> Callable[..., object]:
 
 def nvml_arguments(profile: str) -> dict[str, bool]:
     """How much NVML is asked."""
-    return {"live": profile in {"health", "full"}, "processes": profile != "prolog"}
+    whole = profile in {"health", "full"}
+    return {"live": whole, "thorough": whole, "processes": profile != "prolog"}
 
 
 def compiled(node: str) -> dict[str, Any] | None:

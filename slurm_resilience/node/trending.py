@@ -22,8 +22,10 @@ STUCK_COUNTERS = ("switches",)
 """Fields of `StuckProcess`: as long as one has not run, this stands still."""
 LOAD_COUNTERS = ("network_bytes",)
 """Fields of `LoadFacts`."""
-LINK_COUNTERS = ("link_downed",)
-"""Fields of `LinkFacts`."""
+LINK_COUNTERS = ("is_up", "rate_gbps")
+"""Fields of `LinkFacts`. What a port counts itself is followed whole, see `LinkCounters`."""
+PCIE_COUNTERS = ("width", "corrected", "nonfatal", "fatal")
+"""Fields of `PcieFacts`."""
 
 MOST_CHANGES = 64
 """The oldest go first: a value that changes at each reading is then known for five hours or so."""
@@ -63,6 +65,12 @@ def readings(facts: NodeFacts) -> Iterator[tuple[str, str, float]]:
         yield from _of(gpu, name_of(gpu), GPU_COUNTERS)
     for link in facts.links or ():
         yield from _of(link, link.name, LINK_COUNTERS)
+    for port in facts.link_counters:
+        yield from (
+            (port.name, counter, float(value)) for counter, value in port.values.items()
+        )
+    for device in facts.pcie:
+        yield from _of(device, device.address, PCIE_COUNTERS)
     for drive in facts.drives:
         yield from _of(drive, drive.name, DRIVE_COUNTERS)
     for of_node, counters in (

@@ -44,27 +44,23 @@ def test_everything_holds_what_was_asked_for_too(root: Path) -> None:
     assert names == ["eth0", "mlx5_0:1"]
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "field"),
-    [("counters/link_downed", "N/A (no PMA)", "link_downed"), ("rate", "", "rate_gbps")],
-)
-def test_a_figure_that_is_none_is_no_zero(root: Path, name: str, text: str, field: str) -> None:
-    """Some drivers write words where a number should be."""
-    (root / "class/infiniband/mlx5_0/ports/1" / name).write_text(text)
+def test_a_figure_that_is_none_is_no_zero(root: Path) -> None:
+    """Some drivers write nothing where a number should be."""
+    (root / "class/infiniband/mlx5_0/ports/1/rate").write_text("")
 
     (port,) = network.read(str(root), ["mlx5_0:1"])
 
-    assert port[field] is None
+    assert port["rate_gbps"] is None
 
 
 def test_a_file_that_is_missing_is_unread(root: Path) -> None:
     """What the driver does not offer stands under unread, with why."""
-    (root / "class/infiniband/mlx5_0/ports/1/counters/link_downed").unlink()
+    (root / "class/infiniband/mlx5_0/ports/1/rate").unlink()
 
     (port,) = network.read(str(root), ["mlx5_0:1"])
 
-    assert port["link_downed"] is None
-    assert port["unread"] == {"link_downed": "No such file or directory"}
+    assert port["rate_gbps"] is None
+    assert port["unread"] == {"rate_gbps": "No such file or directory"}
 
 
 def test_the_kernel_log_is_selected_and_joined(tmp_path: Path) -> None:
@@ -88,6 +84,24 @@ def test_the_kernel_log_is_selected_and_joined(tmp_path: Path) -> None:
         (19, 1300000),
     ]
     assert records[0][2] == "NVRM: The NVIDIA GPU 0000:b3:00.0\nNVRM: fallen off the bus"
+
+
+def test_only_the_health_check_reads_what_comes_by_the_thousand(tmp_path: Path) -> None:
+    """Corrected errors change with each look, and must not push a GPU's fault out."""
+    log = tmp_path / "kmsg"
+    aer = "nvidia 0000:04:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer"
+    storm = "".join(
+        f"4,{number},0,-;{aer}\n" for number in range(2, kernel_log.MOST_RECORDS + 9)
+    )
+    log.write_text(f"4,1,0,-;NVRM: Xid (PCI:0000:b3:00): 79, GPU has fallen off\n{storm}")
+
+    fast = [number for number, _, _ in kernel_log.read(str(log))]
+    slow = [number for number, _, _ in kernel_log.read(str(log), everything=True)]
+
+    assert fast == [1]
+    assert slow[0] == 1
+    assert slow == sorted(slow)
+    assert len(slow) == kernel_log.MOST_RECORDS + 1
 
 
 def test_the_newest_records_stay(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_resilience.node.facts import GpuFacts, LinkFacts, NodeFacts, Trend
+from slurm_resilience.node.facts import GpuFacts, LinkCounters, NodeFacts, Trend
 from slurm_resilience.node.trending import MOST_CHANGES, WINDOW_S, follow
 
 
@@ -63,8 +63,8 @@ def test_a_state_lasts_only_while_each_reading_shows_it() -> None:
 
 def test_what_is_not_read_once_keeps_its_past() -> None:
     """A link whose counter could not be read this time has not lost its history."""
-    read = NodeFacts("n1", links=(LinkFacts("mlx5_0:1", link_downed=2),))
-    missed = NodeFacts("n1", links=(LinkFacts("mlx5_0:1"),))
+    read = NodeFacts("n1", link_counters=(LinkCounters("mlx5_0:1", {"link_downed": 2}),))
+    missed = NodeFacts("n1", link_counters=(LinkCounters("mlx5_0:1"),))
 
     before = follow((), read, 10.0)
 

@@ -11,6 +11,7 @@ from slurm_resilience.node.checks.gpu_running import GPU_RUNNING_CHECKS
 from slurm_resilience.node.checks.host import HOST_CHECKS
 from slurm_resilience.node.checks.kernel import KERNEL_CHECKS
 from slurm_resilience.node.checks.memory import MEMORY_CHECKS
+from slurm_resilience.node.checks.pcie import PCIE_CHECKS
 from slurm_resilience.node.checks.power import POWER_CHECKS
 from slurm_resilience.node.checks.storage import STORAGE_CHECKS
 from slurm_resilience.node.checks.unseen import UNSEEN_CHECKS
@@ -25,6 +26,7 @@ GROUPS: dict[str, dict[str, Check]] = {
     "GPU heat, power and modes": GPU_RUNNING_CHECKS,
     "Kernel log": KERNEL_CHECKS,
     "Network": FABRIC_CHECKS,
+    "PCIe bus": PCIE_CHECKS,
     "File systems and drives": STORAGE_CHECKS,
     "Memory": MEMORY_CHECKS,
     "Processes, clock and services": HOST_CHECKS,

@@ -11,7 +11,12 @@ from typing import Any
 import msgspec
 
 from slurm_resilience.node.facts.dcgm import DcgmFacts
-from slurm_resilience.node.facts.fabric import LinkFacts
+from slurm_resilience.node.facts.fabric import (
+    LinkCounters,
+    LinkFacts,
+    ModuleFacts,
+    PcieFacts,
+)
 from slurm_resilience.node.facts.gpu import (
     NOT_SUPPORTED,
     RESET_REQUIRED,
@@ -44,10 +49,13 @@ __all__ = [
     "GpuFacts",
     "GpuProcess",
     "LibraryFacts",
+    "LinkCounters",
     "LinkFacts",
     "LoadFacts",
     "MemoryFacts",
+    "ModuleFacts",
     "NodeFacts",
+    "PcieFacts",
     "ProcessFacts",
     "RaidFacts",
     "SensorFacts",
@@ -78,6 +86,10 @@ class NodeFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     kernel_events: tuple[KernelEvent, ...] | None = None
     """Since boot, oldest first, as far as the kernel's ring buffer reaches back."""
     links: tuple[LinkFacts, ...] | None = None
+    link_counters: tuple[LinkCounters, ...] = ()
+    optics: tuple[ModuleFacts, ...] = ()
+    """Modules of cables and transceivers that tell of themselves."""
+    pcie: tuple[PcieFacts, ...] = ()
     disks: tuple[DiskFacts, ...] = ()
     shm: DiskFacts | None = None
     """The file system at /dev/shm."""
@@ -114,8 +126,14 @@ class NodeFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
 
 _SAME = (
     "shm", "memory", "processes", "load", "clock", "services", "modules", "libraries", "drives",
+    "optics", "pcie",
 )  # fmt: skip
-_ONE = {**dict(zip(_SAME, _SAME, strict=True)), "network": "links", "raid": "raids"}
+_ONE = {
+    **dict(zip(_SAME, _SAME, strict=True)),
+    "network": "links",
+    "counters": "link_counters",
+    "raid": "raids",
+}
 """Probe -> the field that its answer fills."""
 _SEVERAL = {"sensors": ("hwmon", "ipmi"), "dcgm": ("dcgm:health", "dcgm:diag")}
 """Field -> the probes that add to it."""

@@ -1,6 +1,7 @@
 """What sysfs and the drivers say of network adapters and of the PCIe bus."""
 
 from collections.abc import Mapping
+from typing import Literal
 
 import msgspec
 
@@ -18,6 +19,64 @@ class LinkFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     layer: str | None = None
     """InfiniBand or Ethernet."""
     rate_gbps: float | None = None
-    link_downed: int | None = None
-    """Times the link went down since the driver was loaded."""
+    lanes: int | None = None
+    """Of an InfiniBand port: 4 for 4X."""
+    duplex: str | None = None
+    """full or half, of an interface; only the health check reads it."""
+    rdma: bool = True
+    """False for an interface of an adapter without RDMA; only the health check looks."""
+    unread: Mapping[str, str] = {}
+
+    @property
+    def is_up(self) -> bool | None:
+        """Whether data can pass; None where the state was not read."""
+        if not self.present:
+            return False
+        return None if self.state is None else self.state in {"ACTIVE", "UP"}
+
+
+class LinkCounters(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a port has counted since its driver was loaded. Lifetime values judge nothing."""
+
+    name: str
+    values: Mapping[str, int] = {}
+    """By sysfs's name; `link_downed` also of an interface."""
+    unread: Mapping[str, str] = {}
+
+
+class ModuleFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A cable's or transceiver's module, as far as the driver or `ethtool -m` shows it."""
+
+    name: str
+    """The link that it belongs to."""
+    temperature_c: float | None = None
+    temperature_limit_c: float | None = None
+    """Where the module itself, or its driver, calls it critical."""
+    receive_power_dbm: tuple[float, ...] | None = None
+    """By lane; a lane without light is -40."""
+    alarms: tuple[str, ...] | None = None
+    """The module's own alarm flags that are on; None where it has none."""
+    unread: Mapping[str, str] = {}
+
+
+class PcieFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The PCIe link of a GPU or network adapter, as sysfs tells it."""
+
+    address: str
+    """Normalised: `0000:1b:00.0`."""
+    kind: Literal["gpu", "nic"]
+    model: str = ""
+    """Vendor and device, `10de:2330`: devices of one model are alike."""
+    width: int | None = None
+    width_max: int | None = None
+    """What the device could do; its slot may offer less."""
+    speed_gts: float | None = None
+    """Gigatransfers a second. An idle GPU goes down to 2.5."""
+    speed_gts_max: float | None = None
+    all_ones: bool = False
+    """Every register reads as ones: nothing answers at that address."""
+    corrected: int | None = None
+    """AER's counts since boot."""
+    nonfatal: int | None = None
+    fatal: int | None = None
     unread: Mapping[str, str] = {}

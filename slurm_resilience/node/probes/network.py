@@ -13,9 +13,14 @@ _MOST_BYTES = 4096
 
 
 def read(sysfs: str, names: list[str], *, everything: bool = False) -> list[dict[str, Any]]:
-    """The links called *names* (`mlx5_0:1`, `eth0`), or *everything*, as `facts.LinkFacts`."""
-    others = [name for name in _all(sysfs) if name not in names] if everything else []
-    return [link(sysfs, name) for name in [*names, *others]]
+    """
+    The links called *names* (`mlx5_0:1`, `eth0`), as `facts.LinkFacts`.
+
+    *everything*: all others of real adapters too, and of each what rarely matters.
+    """
+    if not everything:
+        return [link(sysfs, name) for name in names]
+    return [{**link(sysfs, name), **_more(sysfs, name)} for name in names_of(sysfs, names)]
 
 
 def link(sysfs: str, name: str) -> dict[str, Any]:
@@ -26,20 +31,43 @@ def link(sysfs: str, name: str) -> dict[str, Any]:
     return {"name": name, **found}
 
 
+def names_of(sysfs: str, names: list[str]) -> list[str]:
+    """*names*, and every other link of a real adapter."""
+    return [*names, *(name for name in _all(sysfs) if name not in names)]
+
+
+def _more(sysfs: str, name: str) -> dict[str, Any]:
+    base = f"{sysfs}/class/net/{name}"
+    if ":" in name or not os.path.isdir(base):
+        return {}
+    duplex = _text(base, "duplex", {})  # EINVAL of an interface that is down
+    return {
+        "duplex": duplex if duplex in {"full", "half"} else None,
+        "rdma": os.path.isdir(f"{base}/device/infiniband"),
+    }
+
+
 def _all(sysfs: str) -> list[str]:
     adapters = _names(f"{sysfs}/class/infiniband")
     ports = [
         f"{adapter}:{port}"
         for adapter in adapters
         for port in _names(f"{sysfs}/class/infiniband/{adapter}/ports")
+        if _is_physical(f"{sysfs}/class/infiniband/{adapter}")
     ]
     # Links of software (bridges, containers, loopback) have no device behind them.
     interfaces = [
         name
         for name in _names(f"{sysfs}/class/net")
         if os.path.lexists(f"{sysfs}/class/net/{name}/device")
+        and _is_physical(f"{sysfs}/class/net/{name}")
     ]
     return ports + interfaces
+
+
+def _is_physical(base: str) -> bool:
+    # A virtual function shows which physical one it is of: it is a guest's or container's.
+    return not os.path.lexists(f"{base}/device/physfn")
 
 
 def _names(path: str) -> list[str]:
@@ -61,9 +89,7 @@ def _port(base: str) -> dict[str, Any]:
         "physical_state": physical and physical.partition(": ")[2],
         "layer": _text(base, "link_layer", unread, "layer"),
         "rate_gbps": _leading_number(rate),  # "400 Gb/sec (4X NDR)"
-        "link_downed": _leading_number(
-            _text(base, "counters/link_downed", unread, "link_downed"), whole=True
-        ),
+        "lanes": _leading_number((rate or "").partition("(")[2].partition("X")[0], whole=True),
         "unread": unread,
     }
 
@@ -77,13 +103,11 @@ def _interface(base: str) -> dict[str, Any]:
         carrier = "0"  # so the kernel answers for an interface that is switched off
         del unread["state"]
     speed = _leading_number(_text(base, "speed", unread, "rate_gbps"))
-    downs = _text(base, "carrier_down_count", unread, "link_downed")
     return {
         "state": None if carrier is None else ("UP" if carrier == "1" else "DOWN"),
         "layer": "Ethernet",
         # -1: unknown, of a link that is down or has no speed
         "rate_gbps": speed / 1000 if speed is not None and speed > 0 else None,
-        "link_downed": _leading_number(downs, whole=True),
         "unread": unread,
     }
 

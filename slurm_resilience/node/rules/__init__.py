@@ -16,6 +16,7 @@ from slurm_resilience.node.rules.gpu_running import GPU_RUNNING_RULES
 from slurm_resilience.node.rules.host import HOST_RULES
 from slurm_resilience.node.rules.kernel import KERNEL_RULES
 from slurm_resilience.node.rules.memory import MEMORY_RULES
+from slurm_resilience.node.rules.pcie import PCIE_RULES
 from slurm_resilience.node.rules.power import POWER_RULES
 from slurm_resilience.node.rules.rule import Rule
 from slurm_resilience.node.rules.storage import STORAGE_RULES
@@ -23,7 +24,7 @@ from slurm_resilience.node.rules.unseen import UNSEEN_RULES
 from slurm_resilience.node.settings import NodeSettings
 
 RULES: tuple[Rule, ...] = (
-    *DRIVER_RULES, *GPU_RULES, *GPU_MEMORY_RULES, *GPU_LINK_RULES, *GPU_RUNNING_RULES, *KERNEL_RULES, *FABRIC_RULES, *STORAGE_RULES,
+    *DRIVER_RULES, *GPU_RULES, *GPU_MEMORY_RULES, *GPU_LINK_RULES, *GPU_RUNNING_RULES, *KERNEL_RULES, *FABRIC_RULES, *PCIE_RULES, *STORAGE_RULES,
     *MEMORY_RULES, *HOST_RULES, *POWER_RULES, *DCGM_RULES, *UNSEEN_RULES,
 )  # fmt: skip
 

@@ -11,7 +11,9 @@ from slurm_resilience.node.settings.expectations import (
     DiskExpectation,
     Expectations,
     LinkExpectation,
+    PcieExpectation,
 )
+from slurm_resilience.node.settings.links import LinkErrorRates
 from slurm_resilience.node.settings.thresholds import Thresholds
 from slurm_resilience.settings import Seconds
 from slurm_resilience.slurm.hostlist import expand
@@ -24,8 +26,10 @@ __all__ = [
     "Drains",
     "Expectations",
     "Level",
+    "LinkErrorRates",
     "LinkExpectation",
     "NodeSettings",
+    "PcieExpectation",
     "PowerSettings",
     "Thresholds",
 ]

@@ -15,6 +15,17 @@ class LinkExpectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """At no less than this rate; None: any."""
 
 
+class PcieExpectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The PCIe link that a device has to have."""
+
+    width: Annotated[int, Meta(ge=1, le=32)] | None = None
+    speed_gts: Annotated[float, Meta(gt=0, le=256)] | None = None
+    """Gigatransfers a second; of no GPU, which slows down when idle."""
+
+
+PciAddress = Annotated[str, Meta(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")]
+
+
 class DiskExpectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A path to watch."""
 
@@ -45,6 +56,8 @@ class Expectations(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Power limit of every GPU; None: the board's default."""
     links: dict[str, LinkExpectation] = {}
     """By name: `mlx5_0:1` for port 1 of an InfiniBand or RoCE adapter, `eth0` for an interface."""
+    pcie: dict[PciAddress, PcieExpectation] = {}
+    """By address as sysfs writes it: `0000:1b:00.0`."""
     disks: dict[AbsolutePath, DiskExpectation] = msgspec.field(
         default_factory=lambda: {"/tmp": DiskExpectation()}  # noqa: S108 - watched, not used
     )

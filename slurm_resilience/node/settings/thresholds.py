@@ -5,6 +5,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from slurm_resilience.node.settings.links import LinkErrorRates
 from slurm_resilience.settings import Seconds
 
 Percent = Annotated[int, Meta(ge=1, le=100)]
@@ -52,6 +53,11 @@ class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     link_flaps: Annotated[int, Meta(ge=2)] = 3
     """How often a link may go down within an hour: NVSentinel's figure. A switch that is restarted
     takes it down once."""
+    link_errors_per_s: LinkErrorRates = LinkErrorRates()
+    """How fast error counters of network ports may grow."""
+    pcie_corrected_per_s: Annotated[float, Meta(gt=0)] = 10.0
+    """PCIe errors of a device that the link repeated, a second: from here on a warning. A sound
+    link has one in hours."""
 
     sustained_s: Seconds = 600.0
     """How long a GPU's state has to last, seen by every health check, before it counts as lasting."""
