@@ -24,6 +24,7 @@ LIBRARY = "libnvidia-ml.so.1"
 SOURCE = Path(__file__).with_name("libnvidia-ml.c")
 PARTS = (SOURCE, *sorted(SOURCE.parent.glob("*.h")))
 
+CORRUPTED_INFOROM = 14
 GPU_IS_LOST = 15
 RESET_REQUIRED = 16
 VERSION_MISMATCH = 18

@@ -1,6 +1,7 @@
 /* One GPU's memory, and who uses it: ECC, remapped rows, retired pages, processes. */
 
 PAIR(nvmlDeviceGetEccMode, "ecc_mode")
+int nvmlDeviceValidateInforom(Device gpu) { ENTER(gpu); return SUCCESS; }
 WORD(nvmlDeviceGetRetiredPagesPendingStatus, "retired_pending", 0)
 
 struct memory { Count total, free, used; };

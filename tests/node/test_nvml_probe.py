@@ -17,7 +17,7 @@ def second(**changes: object) -> tuple[nvml.GpuState, ...]:
 
 def test_a_healthy_gpu_is_read_whole(scene: Scene) -> None:
     """Every fact is there, or stands under unread with its reason."""
-    answer = scene.read(live=True, processes=True)
+    answer = scene.read(live=True, thorough=True, processes=True)
 
     first = answer["gpus"][0]
     assert answer["driver_version"] == "550.54.15"
@@ -62,7 +62,7 @@ def test_a_consumer_card_lacks_much_and_fails_at_nothing(scene: Scene) -> None:
     """Not supported is a fact, not an error, and never a zero."""
     scene.show([nvml.geforce()])
 
-    (gpu,) = scene.read(live=True)["gpus"]
+    (gpu,) = scene.read(live=True, thorough=True)["gpus"]
 
     assert "ecc_uncorrected" not in gpu
     assert gpu["unread"]["ecc_uncorrected"] == "not supported"
@@ -75,6 +75,7 @@ def test_an_old_driver_lacks_functions(scene: Scene) -> None:
     gpus = scene.read(
         without=["nvmlDeviceGetRemappedRows", "nvmlDeviceGetCurrentClocksEventReasons"],
         live=True,
+        thorough=True,
     )["gpus"]
 
     assert gpus[0]["unread"]["remap_failed"] == "not supported"
@@ -198,7 +199,7 @@ def test_retired_pages_are_counted_by_cause(scene: Scene) -> None:
     """On a board before Ampere, which has them instead of remapped rows."""
     scene.show(second(remapped_rows=None, retired_pages=(8, 56), retired_pending=True))
 
-    gpu = scene.read(live=True)["gpus"][1]
+    gpu = scene.read(live=True, thorough=True)["gpus"][1]
 
     assert (gpu["retired_single_bit"], gpu["retired_double_bit"]) == (8, 56)
     assert gpu["retired_pending"]
@@ -212,7 +213,7 @@ def test_nvlink_errors_are_read_where_there_are_links(scene: Scene) -> None:
         nvml.NVLINK_RECOVERY: 6,
     }  # fmt: skip
     scene.show(second(fields=recovery | counted))
-    gpu = scene.read(live=True)["gpus"][1]
+    gpu = scene.read(live=True, thorough=True)["gpus"][1]
     assert (gpu["nvlink_crc_errors"], gpu["nvlink_replays"], gpu["nvlink_recoveries"]) == (
         7,
         5,
@@ -220,7 +221,7 @@ def test_nvlink_errors_are_read_where_there_are_links(scene: Scene) -> None:
     )
 
     scene.show(second(fields=recovery))
-    gpu = scene.read(live=True)["gpus"][1]
+    gpu = scene.read(live=True, thorough=True)["gpus"][1]
     assert "nvlink_crc_errors" not in gpu
     assert gpu["unread"]["nvlink_crc_errors"] == "not supported"
 
@@ -229,7 +230,7 @@ def test_a_card_without_a_fabric_has_none(scene: Scene) -> None:
     """An H100 PCIe answers the question for its fabric with not supported."""
     scene.show(second(fabric=None))
 
-    gpu = scene.read(live=True)["gpus"][1]
+    gpu = scene.read(live=True, thorough=True)["gpus"][1]
 
     assert "fabric_state" not in gpu
     assert gpu["unread"]["fabric_state"] == "not supported"
@@ -239,18 +240,38 @@ def test_an_older_driver_tells_the_fabric_without_its_health(scene: Scene) -> No
     """The question had another name until driver 545."""
     scene.show(second(fabric=(nvml.FABRIC_IN_PROGRESS, 0, 0xAA)))
 
-    gpu = scene.read(without=["nvmlDeviceGetGpuFabricInfoV"], live=True)["gpus"][1]
+    gpu = scene.read(without=["nvmlDeviceGetGpuFabricInfoV"], live=True, thorough=True)["gpus"][
+        1
+    ]
 
     assert (gpu["fabric_state"], gpu["fabric_status"]) == (nvml.FABRIC_IN_PROGRESS, 0)
     assert "fabric_health" not in gpu
 
 
+def test_a_corrupted_inforom_is_a_fact_and_no_failure(scene: Scene) -> None:
+    """nvidia-smi ends with 14 for it; all else is read as ever."""
+    scene.show(second(returns={"nvmlDeviceValidateInforom": nvml.CORRUPTED_INFOROM}))
+
+    whole, gpu = scene.read(live=True, thorough=True)["gpus"]
+
+    assert (whole["inforom_valid"], gpu["inforom_valid"]) == (True, False)
+    assert gpu["unread"] == whole["unread"]
+
+
+def test_a_running_jobs_agent_asks_for_little(scene: Scene) -> None:
+    """What it asks every few seconds must not disturb the job; links and histories can wait."""
+    gpu = scene.read(live=True)["gpus"][0]
+
+    assert gpu["utilization_percent"] == 0
+    assert not {"nvlinks", "inforom_valid", "ecc_corrected", "remap_banks_exhausted"} & set(gpu)
+
+
 def test_one_field_that_fails_hides_no_other(scene: Scene) -> None:
     """What nvidia-smi prints as ERR! is one unread fact; all others and the other GPU stay."""
-    whole, _ = scene.read(live=True)["gpus"]
+    whole, _ = scene.read(live=True, thorough=True)["gpus"]
     scene.show(second(returns={"nvmlDeviceGetTemperature": nvml.UNKNOWN}))
 
-    other, gpu = scene.read(live=True)["gpus"]
+    other, gpu = scene.read(live=True, thorough=True)["gpus"]
 
     assert gpu["unread"]["temperature_c"] == "Unknown"
     assert set(whole) - set(gpu) == {"temperature_c"}
@@ -261,7 +282,7 @@ def test_every_question_may_fail_on_its_own(scene: Scene) -> None:
     """A dead card errs at everything, and its neighbour is still read whole."""
     scene.show(second(returns={"*": nvml.UNKNOWN}))
 
-    other, dead = scene.read(live=True, processes=True)["gpus"]
+    other, dead = scene.read(live=True, thorough=True, processes=True)["gpus"]
 
     assert dead == {"index": 1, "unread": {"handle": "Unknown"}}
     assert other["uuid"] == HEALTHY[0].uuid
@@ -280,8 +301,8 @@ def test_a_hung_call_costs_its_own_time_only(scene: Scene, function: str) -> Non
     )
     began = time.monotonic()
     with pytest.raises(TimeoutError):
-        scene.read(live=True, timeout_s=0.5)
+        scene.read(live=True, thorough=True, timeout_s=0.5)
     assert time.monotonic() - began < 20
 
     scene.show(HEALTHY)
-    assert len(scene.read(live=True)["gpus"]) == 2
+    assert len(scene.read(live=True, thorough=True)["gpus"]) == 2

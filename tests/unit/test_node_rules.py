@@ -116,6 +116,7 @@ FINDINGS: dict[str, list[str]] = {
     "driver_older_than_expected": [],
     "gpu_process_left": ["warn gpu-process-left gpu1"],
     "gpu_process_of_a_job": [],
+    "h100_inforom_corrupted": ["warn inforom-corrupted gpu1"],
     "v100_healthy": [],
     "v100_retired_pages_pending": ["drain-when-idle retired-pages-pending gpu1"],
     "geforce_healthy": [],

@@ -27,6 +27,18 @@ GPU_CHECKS: dict[str, Check] = {
         heals="reset",
         of_gpus=True,
     ),
+    "inforom-corrupted": Check(
+        probe="nvml",
+        meaning="the board's infoROM is corrupted; flash or replace the GPU",
+        rule="NVML says so: warn",
+        why=(
+            "nvidia-smi ends with 14 for it, which others take for a dead GPU or overlook "
+            "(pytorch issue 87464); no result is wrong for it"
+        ),
+        heals="repair",
+        slow=True,
+        of_gpus=True,
+    ),
     "leftover-process": Check(
         probe="nvml",
         meaning="a process of an ended job cannot be killed",

@@ -35,6 +35,8 @@ class GpuFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     name: str | None = None
     serial: str | None = None
     vbios: str | None = None
+    inforom_valid: bool | None = None
+    """Whether the board's own memory of its settings and its history adds up."""
     lost: bool = False
     """NVML answered "GPU is lost", or gave no handle for it."""
     reset_required: bool = False

@@ -29,19 +29,25 @@ that this driver does not know.
 _MIB = 1 << 20
 
 
-def read(*, live: bool = False, processes: bool = False) -> dict[str, Any]:
+def read(
+    *, live: bool = False, thorough: bool = False, processes: bool = False
+) -> dict[str, Any]:
     """
     All GPUs, as `facts.NodeFacts` names things.
 
-    Faults only, which stay as they are on a healthy node; with *live* also temperatures, power,
-    links and the like, with *processes* who computes on each GPU.
+    Faults only, which stay as they are on a healthy node; with *live* also load, power and heat,
+    with *thorough* links, modes and lifetime counts, with *processes* who uses each GPU.
     """
     nvml = _binding()
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:
         return {"nvml_error": _name(error)}
-    readers = _FAULTS + (_live() if live else ()) + (_PROCESSES if processes else ())
+    readers = _FAULTS + (_PROCESSES if processes else ())
+    if live or thorough:  # not for the prolog, which has no use for what that imports
+        from slurm_resilience.node.probes.nvml_live import LIVE, THOROUGH  # noqa: PLC0415
+
+        readers += (LIVE if live else ()) + (THOROUGH if thorough else ())
     try:
         return {
             "driver_version": nvml.nvmlSystemGetDriverVersion(),
@@ -50,13 +56,6 @@ def read(*, live: bool = False, processes: bool = False) -> dict[str, Any]:
         }
     except nvml.NVMLError as error:
         return {"nvml_error": _name(error)}
-
-
-def _live() -> tuple[Reader, ...]:
-    # Not for the prolog, which has no use for it.
-    from slurm_resilience.node.probes.nvml_live import LIVE  # noqa: PLC0415
-
-    return LIVE
 
 
 def _binding() -> Any:  # noqa: ANN401 - a module without types

@@ -84,7 +84,30 @@ def _fabric(nvml: Any, handle: Any) -> tuple[int, int, int | None]:  # noqa: ANN
     return info.state, info.status, info.healthMask
 
 
+def _inforom(nvml: Any, handle: Any) -> tuple[bool]:  # noqa: ANN401
+    try:
+        nvml.nvmlDeviceValidateInforom(handle)
+    except nvml.NVMLError as error:
+        if error.value == nvml.NVML_ERROR_CORRUPTED_INFOROM:
+            return (False,)
+        raise
+    return (True,)
+
+
 LIVE: tuple[Reader, ...] = (
+    (("temperature_c",), one("nvmlDeviceGetTemperature", 0)),
+    (("power_w", "power_limit_w"), _watts),
+    (
+        ("utilization_percent",),
+        lambda nvml, handle: (nvml.nvmlDeviceGetUtilizationRates(handle).gpu,),
+    ),
+    (("memory_used_mib", "memory_total_mib"), _memory),
+    (("throttle_reasons",), _throttle_reasons),
+    (("clock_mhz",), one("nvmlDeviceGetClockInfo", _SM)),
+)
+"""How it works at this moment: what a running job's agent asks every few seconds too."""
+
+THOROUGH: tuple[Reader, ...] = (
     (("name",), one("nvmlDeviceGetName")),
     (("serial",), one("nvmlDeviceGetSerial")),
     (("vbios",), one("nvmlDeviceGetVbiosVersion")),
@@ -104,21 +127,12 @@ LIVE: tuple[Reader, ...] = (
         lambda nvml, handle: (nvml.nvmlDeviceGetRowRemapperHistogram(handle).none,),
     ),
     (("retired_single_bit", "retired_double_bit"), _retired),
-    (("temperature_c",), one("nvmlDeviceGetTemperature", 0)),
     (("temperature_slowdown_c",), one("nvmlDeviceGetTemperatureThreshold", _SLOWDOWN)),
     (("temperature_margin_c",), one("nvmlDeviceGetMarginTemperature")),
-    (("power_w", "power_limit_w"), _watts),
     (
         ("power_limit_default_w",),
         lambda nvml, handle: (nvml.nvmlDeviceGetPowerManagementDefaultLimit(handle) / 1000,),
     ),
-    (
-        ("utilization_percent",),
-        lambda nvml, handle: (nvml.nvmlDeviceGetUtilizationRates(handle).gpu,),
-    ),
-    (("memory_used_mib", "memory_total_mib"), _memory),
-    (("throttle_reasons",), _throttle_reasons),
-    (("clock_mhz",), one("nvmlDeviceGetClockInfo", _SM)),
     (("clock_max_mhz",), one("nvmlDeviceGetMaxClockInfo", _SM)),
     (("application_clock_mhz",), one("nvmlDeviceGetApplicationsClock", _SM)),
     (("application_clock_default_mhz",), one("nvmlDeviceGetDefaultApplicationsClock", _SM)),
@@ -130,5 +144,6 @@ LIVE: tuple[Reader, ...] = (
     (("nvlinks",), _nvlinks),
     (("nvlink_crc_errors", "nvlink_replays", "nvlink_recoveries"), _nvlink_errors),
     (("fabric_state", "fabric_status", "fabric_health"), _fabric),
+    (("inforom_valid",), _inforom),
 )
-"""As `nvml.Reader` says; what a card does not have is told as such by the one who asks."""
+"""What takes its time or seldom changes: the health check's alone."""

@@ -54,4 +54,11 @@ def recovery_action(facts: NodeFacts, _: NodeSettings) -> Iterator[Finding]:
             yield finding(gpu, "recovery-action", severity, f"the driver asks: {what}")
 
 
-GPU_RULES: tuple[Rule, ...] = (gpu_lost, reset_required, recovery_action)
+def inforom_corrupted(facts: NodeFacts, _: NodeSettings) -> Iterator[Finding]:
+    """The GPU computes all the same; what it remembers of its errors is lost."""
+    for gpu in facts.gpus or ():
+        if gpu.inforom_valid is False:
+            yield finding(gpu, "inforom-corrupted", Severity.WARN, "its infoROM is corrupted")
+
+
+GPU_RULES: tuple[Rule, ...] = (gpu_lost, reset_required, recovery_action, inforom_corrupted)
