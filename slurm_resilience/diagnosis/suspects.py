@@ -33,6 +33,15 @@ class Match(NamedTuple):
     said: Said
 
 
+class _At(NamedTuple):
+    """Where a rank is."""
+
+    waits_at: int
+    begun: int
+    """The last collective that it has begun."""
+    said: Said
+
+
 def accused(matches: Sequence[Match], said: Sequence[Said]) -> tuple[Accused, ...]:
     """Whom *matches*, all of one id, accuse; *said* is everything that was kept."""
     row = matches[0].row
@@ -110,8 +119,8 @@ def _behind(said: Sequence[Said]) -> Iterator[Accused]:
     Numbers are compared inside one process group only. Where no line names a group (before torch
     2.4) one rank alone may lag, far behind others that agree.
     """
-    groups: dict[str, dict[int, tuple[int, Said]]] = defaultdict(dict)
-    plain: dict[int, tuple[int, Said]] = {}
+    groups: dict[str, dict[int, _At]] = defaultdict(dict)
+    plain: dict[int, _At] = {}
     world = 0
     for one in said:
         sized = _WORLD.search(one.text)
@@ -122,13 +131,14 @@ def _behind(said: Sequence[Said]) -> Iterator[Accused]:
             continue
         at_work, work = _AT_WORK.search(one.text), _WORK.search(one.text)
         if at_work:
-            groups[at_work["group"]][rank] = int(at_work["enqueued"]), one
+            at = _At(int(at_work["seq"]), int(at_work["enqueued"]), one)
+            groups[at_work["group"]][rank] = at
         elif work and rank not in plain:
-            plain[rank] = int(work[1]), one
+            plain[rank] = _At(int(work[1]), int(work[1]) + APART, one)
     for members in groups.values():
-        yield from _laggards(members, least=1)
+        yield from _laggards(members)
     if not groups:
-        yield from _laggards(plain, least=APART)
+        yield from _laggards(plain)
     reporting = {*plain, *(rank for members in groups.values() for rank in members)}
     silent = set(range(world)) - reporting
     if reporting and silent and len(silent) * 4 <= world:
@@ -138,19 +148,12 @@ def _behind(said: Sequence[Said]) -> Iterator[Accused]:
             )
 
 
-def _laggards(members: dict[int, tuple[int, Said]], *, least: int) -> Iterator[Accused]:
-    numbers = {rank: number for rank, (number, _) in members.items()}
-    if len(numbers) < 2:  # noqa: PLR2004 - one rank lags behind nobody
+def _laggards(members: dict[int, _At]) -> Iterator[Accused]:
+    """Ranks that have not even begun the collective that others wait at; few, or none."""
+    furthest = max((at.waits_at for at in members.values()), default=0)
+    late = {rank: at for rank, at in members.items() if at.begun < furthest}
+    if len(late) > max(1, len(members) // 4):
         return
-    most = max(numbers.values())
-    late = [rank for rank, number in numbers.items() if number < most]
-    others = [number for rank, number in numbers.items() if rank not in late]
-    if len(late) > max(1, len(numbers) // 4) and len(numbers) > 2:  # noqa: PLR2004 - of two, one may
-        return
-    for rank in late:
-        if min(others) - numbers[rank] >= least:
-            yield Accused(
-                f"at collective {numbers[rank]} while others are at {most}: "
-                f"{members[rank][1].text.strip()}",
-                rank,
-            )
+    for rank, at in late.items():
+        text = f"at collective {at.waits_at} while others wait at {furthest}"
+        yield Accused(f"{text}: {at.said.text.strip()}", rank)

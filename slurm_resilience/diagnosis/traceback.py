@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 PREFIX = re.compile(
     r"^((?:\[(?:rank|default)?\d+\]:|\[\d+,\d+\]<std(?:err|out)>:|\(\w+ pid=\d+[^)]*\)|\d+:"
-    r"|\d{1,3}(?:\.\d{1,3}){3}:|[a-z][a-z0-9]*(?:[-.][a-z0-9]+)*\d[a-z0-9.-]*:)\s?)"
+    r"|\d{1,3}(?:\.\d{1,3}){3}:|[a-z][a-z0-9.-]*\d[a-z0-9.-]*:)\s?)"
 )
 """torch, torchrun, mpirun, Ray, `srun --label` and pdsh put the rank or the node before each line."""
 START = "Traceback (most recent call last):"
