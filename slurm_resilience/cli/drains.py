@@ -125,7 +125,9 @@ def _lines_of_ours(told: Explanation, passes: int) -> list[str]:
     if told.drained and told.person:
         lines.append(f"  lifted: {told.person}")
     elif told.drained:
-        lines.append(f"  lifted: by the health check on the node, after {passes} clean looks")
+        lines.append(
+            f"  lifted: by the node's health check, once it was clean {passes} times in a row"
+        )
     by_hand = f"slurm-resilience node resume {told.node}"
     return [*lines, f"  once it is repaired: {by_hand}"] if told.drained else lines
 

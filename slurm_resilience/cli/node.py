@@ -220,7 +220,7 @@ def _switched_off(config: "Config") -> tuple[str, ...]:
 
 
 def _verdict(findings: "Sequence[Finding]") -> Verdict:
-    from slurm_resilience.node.policy import is_clean, is_unfit  # noqa: PLC0415
+    from slurm_resilience.node.findings import is_clean, is_unfit  # noqa: PLC0415
 
     if is_unfit(findings):
         return "unfit"

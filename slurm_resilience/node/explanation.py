@@ -7,7 +7,7 @@ import msgspec
 
 from slurm_resilience.node.checks import CHECKS
 from slurm_resilience.node.findings import Finding, Severity
-from slurm_resilience.node.policy import needs_a_person
+from slurm_resilience.node.lifting import needs_a_person
 from slurm_resilience.node.reason import Reason, is_ours, parse_reason
 from slurm_resilience.node.standing import Visited
 from slurm_resilience.node.strikes import Strike, Thing

@@ -1,6 +1,6 @@
 """What rules say: a finding with a severity."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from functools import total_ordering
 
@@ -41,3 +41,14 @@ class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
 def worst(findings: Iterable[Finding]) -> Severity:
     """The highest severity; OK for none."""
     return max((finding.severity for finding in findings), default=Severity.OK)
+
+
+def is_unfit(findings: Sequence[Finding]) -> bool:
+    """Whether new work may not start: a reset that waits for idle is due before the next job."""
+    return worst(findings) >= Severity.DRAIN_WHEN_IDLE
+
+
+def is_clean(findings: Sequence[Finding]) -> bool:
+    """Whether everything was looked at and nothing speaks against new work."""
+    unseen = any(finding.severity is Severity.UNKNOWN for finding in findings)
+    return not unseen and not is_unfit(findings)

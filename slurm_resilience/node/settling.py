@@ -8,9 +8,9 @@ import msgspec
 
 from slurm_resilience.config import Config
 from slurm_resilience.errors import ResilienceError
-from slurm_resilience.node import act, policy, recall, strikes
+from slurm_resilience.node import act, drain_budget, policy, recall, strikes
 from slurm_resilience.node.facts import NodeFacts
-from slurm_resilience.node.findings import Finding
+from slurm_resilience.node.findings import Finding, is_unfit
 from slurm_resilience.node.standing import (
     Decision,
     Drain,
@@ -18,6 +18,7 @@ from slurm_resilience.node.standing import (
     Hook,
     Keep,
     Resume,
+    Situation,
     Standing,
 )
 from slurm_resilience.node.strikes import Strike
@@ -43,7 +44,7 @@ class Place(msgspec.Struct, frozen=True):
 
 def has_to_look(hook: Hook, boot: str, findings: tuple[Finding, ...], history: History) -> bool:
     """Slurm is asked only where something may change: hooks run everywhere at once."""
-    if policy.is_unfit(findings):
+    if is_unfit(findings):
         return True
     return hook == "health" and (history.boot != boot or history.drained_at is not None)
 
@@ -62,7 +63,7 @@ def settle(
         for event in events
     )
     history = policy.settle(history, place.boot, standing)
-    now = policy.Situation(
+    now = Situation(
         place.node, place.hook, policy.unsettled(findings, history), standing, history,
         observe=settings.mode == "observe", resume_after=settings.resume_after,
         driver_reloaded=reloaded, drains=settings.drains, strikes=_strikes(place),
@@ -75,8 +76,8 @@ def settle(
     return _is_refused(now, decision), unkept
 
 
-def _is_refused(now: policy.Situation, decision: Decision) -> bool:
-    if now.observe or not policy.is_unfit(now.findings):
+def _is_refused(now: Situation, decision: Decision) -> bool:
+    if now.observe or not is_unfit(now.findings):
         return False
     if isinstance(decision, Keep) and decision.tolerated:
         return False
@@ -120,9 +121,7 @@ def _look(place: Place, answer_by: float) -> Standing | None:
         return None
 
 
-def _carry_out(
-    place: Place, now: policy.Situation, decision: Decision, answer_by: float
-) -> Decision:
+def _carry_out(place: Place, now: Situation, decision: Decision, answer_by: float) -> Decision:
     """Act; the decision that was carried out in the end."""
     if isinstance(decision, Keep):
         say(
@@ -145,7 +144,7 @@ def _carry_out(
     return decision
 
 
-def _taken_back(place: Place, now: policy.Situation, drain: Drain) -> Keep | None:
+def _taken_back(place: Place, now: Situation, drain: Drain) -> Keep | None:
     """
     A drain that turned out to be one too many, lifted again; None where it stands.
 
@@ -157,11 +156,13 @@ def _taken_back(place: Place, now: policy.Situation, drain: Drain) -> Keep | Non
     time.sleep(NEXT_SECOND_S)
     answer_by = time.monotonic() + place.config.node.budgets.slurm_s
     standing = _look(place, answer_by)
-    if standing is None or not policy.is_over(place.node, standing, drains):
+    if standing is None or not drain_budget.is_over(place.node, standing, drains):
         return None
     try:
         back = act.apply(Resume(place.node, drain.reason), _connect(place, answer_by))
     except ResilienceError as error:
         say(f"{place.hook}: {place.node} stays drained: {error}", grave=True)
         return None
-    return policy.over_budget(place.node, standing, drains, drain.reason) if back else None
+    return (
+        drain_budget.over_budget(place.node, standing, drains, drain.reason) if back else None
+    )

@@ -1,10 +1,13 @@
 """How a node stands, what it remembers of it, and the closed set of what may be done. Plain values."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
 
 from slurm_resilience.node.findings import Finding
+from slurm_resilience.node.settings import Drains
+from slurm_resilience.node.strikes import Strike, Thing
 
 Hook = Literal["prolog", "epilog", "health"]
 
@@ -75,3 +78,29 @@ class Visited(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     at: float
     """Unix seconds."""
     findings: tuple[Finding, ...]
+
+
+class Situation(msgspec.Struct, frozen=True):
+    """All that a decision is made from."""
+
+    node: str
+    hook: Hook
+    findings: tuple[Finding, ...]
+    standing: Standing | None
+    """None: Slurm did not say."""
+    history: History
+    observe: bool = False
+    resume_after: int = 3
+    driver_reloaded: bool = False
+    """The NVIDIA driver was loaded again after our last drain."""
+    drains: Drains = Drains()
+    strikes: tuple[Strike, ...] = ()
+    """Earlier drains that still count."""
+    things: Mapping[str, Thing] = {}
+    """Subject -> what outlasts a reboot of its names."""
+    blind: frozenset[str] = frozenset()
+    """Probes that gave no answer."""
+
+    def thing(self, subject: str) -> Thing:
+        """What a subject stands for."""
+        return self.things.get(subject) or Thing(subject)

@@ -1,6 +1,7 @@
 """The hooks on a real Slurm: who is drained, with which reason, and who is left alone."""
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,7 @@ def test_the_prolog_drains_a_faulty_node_with_our_reason(cluster: Cluster) -> No
     boot = cluster.run(["cat", "/proc/sys/kernel/random/boot_id"], on="n1").stdout[:8]
     uuid = cluster.nodes["n1"].gpu(3).state.uuid
     assert reason(cluster, "n1") == (
-        f"slurm-resilience: row-remap-failed gpu3: needs replacing ({uuid}) [boot {boot}]"
+        f"slurm-resilience: row-remap-failed gpu3: needs replacing ({uuid}); repair [boot {boot}]"
     )
     assert cluster.wait_for_job(job, "PENDING")["Restarts"] == "1"
 
@@ -66,18 +67,37 @@ def test_another_jobs_gpu_does_not_stop_a_job(cluster: Cluster) -> None:
     assert not is_drained(cluster, "n1")
 
 
-def test_the_epilog_drains_for_what_the_job_left_behind(cluster: Cluster) -> None:
-    """A fault that comes while a job runs lets it run, and keeps the next one away."""
+def running(cluster: Cluster, node: str) -> str:
+    """A job on all GPUs of *node* that has got past its prolog."""
     started = cluster.home("alice") / "started"
     script = SLEEP.replace("sleep", f"touch {started}\nsleep")
-    job = cluster.sbatch(["--nodelist=n2", "--gpus-per-node=8"], stdin=script)
+    job = cluster.sbatch([f"--nodelist={node}", "--gpus-per-node=8"], stdin=script)
     cluster.wait_for(started.exists, describe="the job past its prolog")
+    return job
+
+
+def test_a_fault_that_can_wait_ends_no_job(cluster: Cluster) -> None:
+    """The node takes nothing new at once; what runs there runs to its end."""
+    job = running(cluster, "n2")
     cluster.nodes["n2"].gpu(0).set(remap_pending=1)
 
     assert hook(cluster, "n2", "health") == 0
-    assert not is_drained(cluster, "n2")  # it waits for the job
+
+    assert is_drained(cluster, "n2")
+    assert reason(cluster, "n2").startswith("slurm-resilience: row-remap-pending gpu0: ")
+    assert cluster.job(job)["JobState"] == "RUNNING"
+    assert cluster.job(job)["Restarts"] == "0"
+    cluster.run(["scancel", job])
+    cluster.wait_for(lambda: cluster.node_state("n2") == "IDLE+DRAIN", describe="n2 empty")
+
+
+def test_the_epilog_drains_for_what_the_job_left_behind(cluster: Cluster) -> None:
+    """A fault that comes while a job runs lets it run, and keeps the next one away."""
+    job = running(cluster, "n2")
+    cluster.nodes["n2"].gpu(0).set(remap_pending=1)
 
     cluster.run(["scancel", job])
+
     cluster.wait_for(lambda: is_drained(cluster, "n2"), describe="n2 drained")
     assert reason(cluster, "n2").startswith("slurm-resilience: row-remap-pending gpu0: ")
 
@@ -138,3 +158,97 @@ def test_a_hook_leaves_alone_what_slurm_does_not_tell(cluster: Cluster) -> None:
 
     cluster.nodes["n2"].link_up()
     assert reason(cluster, "n2") == ADMIN
+
+
+# ── how many at once ────────────────────────────────────────────────────────────────────────
+
+
+def drained(cluster: Cluster) -> set[str]:
+    return {node for node in cluster.nodes if is_drained(cluster, node)}
+
+
+def on_all_nodes(cluster: Cluster, name: str) -> dict[str, int]:
+    """Run a hook on all nodes in the same moment; the exit status of each."""
+    with ThreadPoolExecutor(len(cluster.nodes)) as pool:
+        statuses = pool.map(lambda node: hook(cluster, node, name), cluster.nodes)
+        return dict(zip(cluster.nodes, statuses, strict=True))
+
+
+@pytest.mark.parametrize("name", ["health", "prolog"])
+def test_one_fault_everywhere_leaves_half_the_nodes(cluster: Cluster, name: str) -> None:
+    """All look at once, see room and drain; who was one too many takes it back and works on."""
+    for node in cluster.nodes.values():
+        node.gpu(3).set(remap_failed=1)
+
+    first = on_all_nodes(cluster, name)
+    left = drained(cluster)
+    again = on_all_nodes(cluster, name)
+
+    assert len(left) == 2
+    assert drained(cluster) == left
+    if name == "prolog":
+        wanted = {node: int(node in left) for node in cluster.nodes}
+        assert first == wanted
+        assert again == wanted
+
+
+def test_a_hundred_percent_is_no_limit(cluster: Cluster) -> None:
+    """Who wants every faulty node out says so."""
+    cluster.configure("node: {drains: {most_percent: 100}}")
+    for node in cluster.nodes.values():
+        node.gpu(3).set(remap_failed=1)
+
+    on_all_nodes(cluster, "health")
+
+    assert drained(cluster) == set(cluster.nodes)
+
+
+def test_what_others_drained_does_not_count(cluster: Cluster) -> None:
+    """An administrator who takes half the cluster out has not used up our share."""
+    for node in ("n1", "n2", "n3"):
+        drain(cluster, node, ADMIN)
+    cluster.nodes["n4"].gpu(3).set(remap_failed=1)
+
+    hook(cluster, "n4", "health")
+
+    assert is_drained(cluster, "n4")
+
+
+# ── again and again ─────────────────────────────────────────────────────────────────────────
+
+
+def test_a_fault_that_keeps_coming_back_needs_a_person(cluster: Cluster) -> None:
+    """Reset, then reboot, then a new part, and no more lifting by itself: over every reset."""
+    cluster.configure("node: {resume_after: 1}")
+    gpu = cluster.nodes["n1"].gpu(5)
+    for ending in (
+        "; reset [",
+        "; 2nd time in 30 days, reboot [",
+        "; 3rd time in 30 days, replace [",
+    ):
+        gpu.set(remap_pending=1)
+        hook(cluster, "n1", "health")
+        assert ending in reason(cluster, "n1")
+        gpu.set(remap_pending=0)
+        hook(cluster, "n1", "health")
+
+    assert is_drained(cluster, "n1")
+    explained = cluster.run(
+        ["env", "SLURMD_NODENAME=n1", "slurm-resilience", "node", "explain", "n1"],
+        on="n1",
+        user="root",
+    ).stdout
+    assert "what to do: 3rd time in 30 days, replace" in explained
+    assert "only a person gives it back" in explained
+
+
+def test_what_needs_a_repair_waits_for_a_person(cluster: Cluster) -> None:
+    """A card without spare rows answers well enough after a reset; it is given back by hand."""
+    cluster.configure("node: {resume_after: 1}")
+    cluster.nodes["n1"].gpu(5).set(remap_failed=1)
+    hook(cluster, "n1", "health")
+    cluster.nodes["n1"].gpu(5).set(remap_failed=0)
+
+    hook(cluster, "n1", "health")
+
+    assert is_drained(cluster, "n1")

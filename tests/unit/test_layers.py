@@ -55,6 +55,7 @@ ONE_DOOR = {
     "yaml": ("slurm_resilience.config",),
     "filelock": ("slurm_resilience.locks",),
     "torch": ("slurm_resilience.training",),
+    "fsspec": ("slurm_resilience.checkpoint_files.store",),
 }
 """Where a foreign library may be imported: that module, or modules of that package."""
 
@@ -150,7 +151,7 @@ PURE_BESIDE: dict[str, tuple[str, ...]] = {
     "slurm_resilience.diagnosis": ("exceptions", "lines", "suspects", "traceback"),
     "slurm_resilience.requeue": ("mark",),
     "slurm_resilience.node": (
-        "checks", "explanation", "findings", "kernel_lines", "learning", "reason", "standing", "strikes", "trending", "xid",
+        "checks", "drain_budget", "explanation", "findings", "kernel_lines", "learning", "lifting", "reason", "standing", "strikes", "trending", "xid",
     ),
 }  # fmt: skip
 """Tables and judges that belong to a part's stages: modules or packages."""

@@ -8,12 +8,11 @@ from msgspec.structs import replace
 from slurm_resilience.errors import SlurmError
 from slurm_resilience.node.act import apply, look
 from slurm_resilience.node.checks import CHECKS
+from slurm_resilience.node.drain_budget import is_over
 from slurm_resilience.node.findings import Finding, Severity
 from slurm_resilience.node.policy import (
-    Situation,
     after_boot,
     decide_node,
-    is_over,
     remember,
     settle,
     strike_of,
@@ -27,6 +26,7 @@ from slurm_resilience.node.standing import (
     History,
     Keep,
     Resume,
+    Situation,
     Standing,
 )
 from slurm_resilience.node.strikes import Strike, Thing
@@ -168,6 +168,34 @@ def situation(**changes: object) -> Situation:
             {"standing": OURS_PENDING, "history": CLEAN_TWICE, "blind": frozenset({"nvml"})},
             "Keep not everything",
             id="clean-is-what-was-read",
+        ),
+        pytest.param(
+            {
+                "standing": OURS_PENDING,
+                "history": CLEAN_TWICE,
+                "findings": (replace(HUNG, subject="ipmi"),),
+                "blind": frozenset({"ipmi"}),
+            },
+            "Resume",
+            id="a-sensor-that-is-never-read-holds-no-node",
+        ),
+        pytest.param(
+            {
+                "standing": drained(f"{OURS}memory-uncorrected node: 3 {EARLIER}"),
+                "history": CLEAN_TWICE,
+                "findings": (replace(HUNG, subject="memory"),),
+            },
+            "Keep not everything",
+            id="what-found-it-has-to-look-again",
+        ),
+        pytest.param(
+            {
+                "standing": OURS_PENDING,
+                "history": CLEAN_TWICE,
+                "findings": (Finding("unread", Severity.UNKNOWN, "gpu3", "ecc: ERR!", gpu=3),),
+            },
+            "Keep not everything",
+            id="a-gpu-that-tells-half",
         ),
         pytest.param(
             {"standing": OURS_PENDING, "history": CLEAN_TWICE, "strikes": (STRIKE,) * 2},

@@ -1,0 +1,70 @@
+"""When a drain of ours may be lifted, and when only a person may. Pure."""
+
+from collections.abc import Sequence
+
+from slurm_resilience.node.checks import CHECKS
+from slurm_resilience.node.findings import Severity, is_unfit
+from slurm_resilience.node.reason import Reason, parse_reason, short
+from slurm_resilience.node.settings import BLIND
+from slurm_resilience.node.standing import Situation, Standing
+from slurm_resilience.node.strikes import LOOP, Strike, Thing, times
+
+_CENTRAL = frozenset({"disk", "kernel_log", "network", "nvml"})
+"""The probes that a prolog asks too."""
+
+
+def missing_for_resume(now: Situation, standing: Standing) -> str:
+    """What is still missing before our drain may be lifted; empty for nothing."""
+    held = parse_reason(standing.reason)
+    thing = now.thing(held.subject) if held else Thing("")
+    person = needs_a_person(held, now.strikes, thing)
+    if person or held is None:
+        return person
+    if now.hook != "health":
+        return "only the health check gives a node back"
+    if not is_cleared(now, standing):
+        return "not everything could be looked at"
+    restarted = held.boot != short(now.history.boot) or now.driver_reloaded
+    if CHECKS[held.check].probe == "kernel_log" and not restarted:
+        # A kernel message goes from the ring buffer; the fault does not.
+        return "neither the node nor its driver was restarted since"
+    return _not_yet(now)
+
+
+def is_cleared(now: Situation, standing: Standing | None) -> bool:
+    """
+    Whether nothing speaks against new work, and what matters for that was seen.
+
+    That is all that a prolog looks at, and whatever found the fault. If it were everything, one
+    sensor that can never be read would hold every drained node for ever.
+    """
+    if is_unfit(now.findings):
+        return False
+    held = parse_reason(standing.reason) if standing else None
+    check = CHECKS.get(held.check) if held else None
+    matters = _CENTRAL | {check.probe} if check else _CENTRAL
+    unknown = [one for one in now.findings if one.severity is Severity.UNKNOWN]
+    unseen = {one.subject.partition(":")[0] for one in unknown if one.check in BLIND}
+    return not (
+        matters & (now.blind | unseen)
+        or any(one.check not in BLIND or one.gpu is not None for one in unknown)
+        or any(held and one.subject == held.subject for one in unknown)
+    )
+
+
+def _not_yet(now: Situation) -> str:
+    passes = now.history.clean + 1
+    if passes < now.resume_after:
+        return f"clean {passes} of {now.resume_after} times"
+    return "observing only: would be given back" if now.observe else ""
+
+
+def needs_a_person(held: Reason | None, strikes: Sequence[Strike], thing: Thing) -> str:
+    """Why no health check gives the node back; empty where one may."""
+    if held is None or held.check not in CHECKS:
+        return "drained for what no check here can clear: only a person gives it back"
+    if CHECKS[held.check].heals == "repair":
+        return "it needs a repair: only a person gives it back"
+    if (count := times(strikes, held.check, thing)) >= LOOP:
+        return f"drained for it {count} times: only a person gives it back"
+    return ""
