@@ -15,7 +15,7 @@ _NODES = (
     re.compile(r"^(?:\[[\d:]+\] )?slurmstepd-([\w.-]+):"),
     re.compile(r"\bip=(\d+(?:\.\d+){3})\)"),  # Ray
     re.compile(r"^(\d{1,3}(?:\.\d{1,3}){3}): "),  # pdsh, DeepSpeed
-    re.compile(r"^((?!(?:cuda|gpu|step|epoch|iter|rank|worker)\d*:|slurmstepd)[a-z][a-z0-9]*(?:[-.][a-z0-9]+)*\d[a-z0-9.-]*): "),
+    re.compile(r"^((?!(?:cuda|gpu|step|epoch|iter|rank|worker)\d*:|slurmstepd)[a-z][a-z0-9.-]*\d[a-z0-9.-]*): "),
 )  # fmt: skip
 _MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()  # noqa: SIM905
 _DAYS_BEFORE = (0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335)
