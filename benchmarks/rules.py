@@ -20,9 +20,11 @@ from slurm_resilience.node.facts import (
     NOT_SUPPORTED,
     DiskFacts,
     GpuFacts,
+    LinkCounters,
     LinkFacts,
     MemoryFacts,
     NodeFacts,
+    PcieFacts,
     from_json,
 )
 from slurm_resilience.node.findings import Severity, worst
@@ -51,6 +53,13 @@ _APPLICATIONS_OWN = (
     "NVRM: Xid (PCI:0000:1b:00): 94, pid=71, name=python, Contained: CE User Channel (0x9)",
     "INFO: task kworker/3:1:812 blocked for more than 120 seconds.",
     "mlx5_core 0000:5e:00.0: Port module event: module 0, Cable unplugged",
+    "nvidia 0000:1b:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer, (Receiver ID)",
+    "mce: [Hardware Error]: Machine check events logged",
+    "EDAC MC1: 1 CE memory scrubbing error on CPU_SrcID#1_Ha#0_Chan#0_DIMM#0 (channel:0 slot:0)",
+    "nfs: server filer1 not responding, still trying",
+    "nfs: server filer1 OK",
+    "I/O error, dev sr0, sector 0 op 0x0:(READ) flags 0x80700 phys_seg 1 prio class 0",
+    "EXT4-fs (nvme0n1p2): mounted filesystem with ordered data mode. Quota mode: none.",
 )
 _MAY_BE_ABSENT = (
     "ecc_corrected", "retired_pending", "recovery_action", "remap_pending", "pcie_replays",
@@ -68,6 +77,7 @@ class HealthyNode:
     replays: list[int] = field(default_factory=lambda: [0] * GPUS)
     memory_corrected: int = 0
     flaps: int = 0
+    symbol_errors: int = 0
     log: list[tuple[int, int, str]] = field(default_factory=list)
 
     def readings(self, settings: NodeSettings) -> Iterator[tuple[NodeFacts, NodeSettings]]:
@@ -87,6 +97,8 @@ class HealthyNode:
             self.log.append((len(self.log), int(now_s * 1e6), text))
         if _happens(chance, 0.001):
             self.flaps += 1
+        if _happens(chance, 0.02):
+            self.symbol_errors += chance.randint(1, 3)
         if _happens(chance, 0.01):
             self.memory_corrected += chance.randint(1, 3)
         busy = _happens(chance, 0.8)
@@ -97,9 +109,29 @@ class HealthyNode:
             links=tuple(
                 LinkFacts(
                     f"mlx5_{port}:1", state="ACTIVE", physical_state="LinkUp",
-                    layer="InfiniBand", rate_gbps=400, link_downed=self.flaps if not port else 0,
+                    layer="InfiniBand", rate_gbps=400, lanes=4,
                 )
                 for port in range(GPUS)
+            ),
+            link_counters=tuple(
+                LinkCounters(
+                    f"mlx5_{port}:1",
+                    {
+                        "link_downed": 0 if port else self.flaps,
+                        "symbol_error": self.symbol_errors + 7 * port,
+                        "port_xmit_discards": 40 * self.symbol_errors,
+                        "local_link_integrity_errors": 3 * port,
+                    },
+                )
+                for port in range(GPUS)
+            ),
+            pcie=tuple(
+                PcieFacts(
+                    f"0000:{0x1B + index:02x}:00.0", "gpu", "10de:2330", width=16, width_max=16,
+                    speed_gts=32.0 if busy else 2.5, speed_gts_max=32.0,
+                    corrected=self.replays[index], nonfatal=index % 2, fatal=0,
+                )
+                for index in range(GPUS)
             ),
             disks=(
                 DiskFacts(
