@@ -14,7 +14,8 @@ Everything this package raises on purpose.
         ├── CheckpointLoadError    none is sound, or it does not fit this run's state
         ├── CheckpointPlaceError   the directory is not there, or cannot be written
         ├── CheckpointInUseError   another job writes to the directory
-        └── CheckpointSaveError    the last save failed: what came after the one before is not kept
+        ├── CheckpointSaveError    the last save failed: what came after the one before is not kept
+        └── CheckpointCopyError    a copy in object storage cannot be made or read
 
 The command line turns each into one line and exit status 2.
 """
@@ -77,3 +78,7 @@ class CheckpointInUseError(CheckpointError):
 
 class CheckpointSaveError(CheckpointError):
     """The last save failed; its cause is the `OSError` where the system gave one."""
+
+
+class CheckpointCopyError(CheckpointError):
+    """A copy in object storage cannot be made or read; what is on disk is not touched by it."""

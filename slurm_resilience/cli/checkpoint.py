@@ -7,7 +7,6 @@ Needs no torch.
 import argparse
 import json
 import os
-import re
 import sys
 import time
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from typing import NamedTuple
 from slurm_resilience.checkpoint_files.listing import Found, found, problems, shown
 from slurm_resilience.checkpoint_files.pruning import planned, prune, unowned
 from slurm_resilience.checkpoint_files.quarantine import damage, put_aside, set_aside
+from slurm_resilience.cli import checkpoint_copies
 from slurm_resilience.errors import UsageError
 from slurm_resilience.plain import plain
 
@@ -57,11 +57,16 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
                 action="store_true",
                 help="move what is damaged into DIR/quarantine, unless a job writes to DIR",
             )
+    checkpoint_copies.add_commands(group)
     text = "delete all but the newest that verify, unless a job writes to DIR"
     command = group.add_parser("prune", help=text, description=text)
     command.add_argument("directory", type=Path, metavar="DIR", help="of checkpoints")
     command.add_argument(
-        "--keep", type=_count, required=True, metavar="N", help="how many stay, 1 or more"
+        "--keep",
+        type=checkpoint_copies.count,
+        required=True,
+        metavar="N",
+        help="how many stay, 1 or more",
     )
     command.add_argument("--dry-run", action="store_true", help="only say what would go")
     command.add_argument("--json", action="store_true", help="one JSON document, nothing else")
@@ -109,12 +114,6 @@ def prune_(arguments: argparse.Namespace) -> int:
     if not gone:
         print(f"nothing to delete in {shown(arguments.directory)}")
     return SOUND
-
-
-def _count(text: str) -> int:
-    if not re.fullmatch(r"[1-9][0-9]{0,8}", text):
-        raise argparse.ArgumentTypeError(f"{plain(text, most=40)!r} is no number of 1 or more")
-    return int(text)
 
 
 def _refuse_single(directory: Path) -> None:

@@ -1,0 +1,224 @@
+"""
+Copies of checkpoints in object storage, whole at any instant, and the way back from there.
+
+    <url>/step-000000499-5d0c1f2a/     the step, and the digest of the manifest
+        index.json, rank-…             first
+        manifest.json                  last: without it there is no copy
+
+A copy is never overwritten: a step that was saved anew has another manifest, so another name. Each
+byte's digest is taken as it is sent or received, and compared with the local or the copied manifest.
+"""
+
+import logging
+import os
+import secrets
+import shutil
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from slurm_resilience.checkpoint_files import manifest as manifests
+from slurm_resilience.checkpoint_files.blocks import in_threads
+from slurm_resilience.checkpoint_files.keep import is_poisoned
+from slurm_resilience.checkpoint_files.listing import Found, directory_name, found
+from slurm_resilience.checkpoint_files.manifest import File, Manifest
+from slurm_resilience.checkpoint_files.store import BLOCK_BYTES, Foreign, Store
+from slurm_resilience.errors import (
+    CheckpointCopyError,
+    CheckpointLoadError,
+    CheckpointPlaceError,
+)
+from slurm_resilience.files import sync_directory
+
+log = logging.getLogger(__name__)
+
+PREFIX = "step-"
+FETCHING = ".saving-copy-"
+
+
+class Copy(NamedTuple):
+    """A whole copy."""
+
+    name: str
+    manifest: Manifest
+
+
+def copied(store: Store) -> list[Copy]:
+    """All whole copies, the latest step first; what else has a manifest is said."""
+    looks = (_look(store, name) for name in store.names() if name.startswith(PREFIX))
+    copies = [copy for copy in looks if copy]
+    return sorted(copies, key=lambda copy: copy.manifest.step, reverse=True)
+
+
+def copy_newest(directory: Path, store: Store, *, keep: int) -> str:
+    """
+    Copy the newest checkpoint that verifies and holds no poison; its name, empty: there is none.
+
+    Then all but the newest *keep* copies go. Raises `CheckpointCopyError` where the storage fails.
+    """
+    for entry in found(directory):
+        if entry.manifest is None or is_poisoned(entry):
+            continue
+        try:
+            name = _copy(entry, entry.manifest, store)
+        except CheckpointLoadError as error:
+            log.warning("not copied: %s", error)
+            continue
+        _thin_out(store, keep=keep)
+        return name
+    return ""
+
+
+def fetch_newest(store: Store, directory: Path) -> Path:
+    """
+    Bring the newest whole copy back into *directory*; where it lies now.
+
+    Raises `CheckpointCopyError` where there is none that verifies or the storage fails, and
+    `CheckpointPlaceError` where there is no room for it.
+    """
+    copies = copied(store)
+    for copy in copies:
+        _check_room(directory, copy.manifest)
+        try:
+            return _fetch(store, copy, directory)
+        except CheckpointLoadError as error:
+            log.warning("%s/%s: %s", store.url, copy.name, error)
+    raise CheckpointCopyError(
+        f"{store.url} holds {'no sound' if copies else 'no'} copy of a checkpoint"
+    )
+
+
+def _look(store: Store, name: str) -> Copy | None:
+    sizes = store.sizes(name)
+    if manifests.NAME not in sizes:
+        return None
+    try:
+        data = store.read(f"{name}/{manifests.NAME}", most_bytes=manifests.MOST_BYTES)
+        manifest = manifests.parsed(data)
+    except CheckpointLoadError as error:
+        log.warning("%s/%s: %s", store.url, name, error)
+        return None
+    for file, known in manifest.files.items():
+        if sizes.get(file) != known.size_bytes:
+            log.warning("%s/%s: %s is missing or cut", store.url, name, file)
+            return None
+    return Copy(name, manifest)
+
+
+def _copy(entry: Found, manifest: Manifest, store: Store) -> str:
+    sealed = manifests.encoded(manifest)
+    name = f"{directory_name(manifest.step)}-{zlib.crc32(sealed):08x}"
+    if manifests.NAME in store.sizes(name):
+        return name
+
+    def send(file: str) -> None:
+        sent = _Counted(_local(entry.path / file))
+        store.write(f"{name}/{file}", sent)
+        if sent.file != manifest.files[file]:
+            raise CheckpointLoadError(f"{entry.path / file} is damaged: its digest differs")
+
+    try:
+        in_threads(send, list(manifest.files))
+    except Foreign as foreign:
+        raise CheckpointLoadError(f"{entry.path}: {foreign.error}") from foreign.error
+    sizes = store.sizes(name)
+    for file, known in manifest.files.items():
+        if sizes.get(file) != known.size_bytes:
+            raise CheckpointCopyError(f"{store.url}/{name}/{file} did not arrive whole")
+    store.write(f"{name}/{manifests.NAME}", iter([sealed]))
+    return name
+
+
+def _thin_out(store: Store, *, keep: int) -> None:
+    """
+    Delete what copies that were cut off have left, then all but the newest whole ones.
+
+    What has a manifest that is not understood stays: another version may have written it.
+    """
+    going = [
+        name for name in store.names() if name.startswith(PREFIX) and _is_part(store, name)
+    ]
+    going += [copy.name for copy in copied(store)[keep:]]
+    for name in going:
+        store.delete(f"{name}/{manifests.NAME}")  # first: from here on it is no copy
+        store.delete(name, folder=True)
+
+
+def _is_part(store: Store, name: str) -> bool:
+    return manifests.NAME not in store.sizes(name)
+
+
+def _fetch(store: Store, copy: Copy, directory: Path) -> Path:
+    path = directory / directory_name(copy.manifest.step)
+    unfinished = directory / f"{FETCHING}{path.name}-{secrets.token_hex(8)}"
+    unfinished.mkdir()
+    try:
+
+        def receive(file: str) -> None:
+            known = copy.manifest.files[file]
+            received = _Counted(store.blocks(f"{copy.name}/{file}"))
+            _write(unfinished / file, received, most_bytes=known.size_bytes)
+            if received.file != known:
+                raise CheckpointLoadError(f"{file} is damaged: its digest differs")
+
+        in_threads(receive, list(copy.manifest.files))
+        sealed = manifests.encoded(copy.manifest)
+        _write(unfinished / manifests.NAME, iter([sealed]), most_bytes=len(sealed))
+        sync_directory(unfinished)
+        unfinished.rename(path)
+        sync_directory(directory)
+    except OSError as error:
+        raise CheckpointPlaceError(f"{unfinished}: {error.strerror}") from error
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return path
+
+
+def _write(path: Path, blocks: Iterable[bytes], *, most_bytes: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    with os.fdopen(descriptor, "wb", buffering=0) as file:
+        written = 0
+        for block in blocks:
+            written += len(block)
+            if written > most_bytes:
+                raise CheckpointLoadError(f"{path.name} is longer than its manifest says")
+            rest = memoryview(block)
+            while rest:
+                rest = rest[file.write(rest) :]
+        os.fsync(descriptor)
+
+
+def _check_room(directory: Path, manifest: Manifest) -> None:
+    free = os.statvfs(directory)
+    free_bytes = free.f_bavail * free.f_frsize
+    if manifest.size_bytes > free_bytes:
+        raise CheckpointPlaceError(
+            f"{directory} has {free_bytes >> 20} MiB free, the copy of step {manifest.step} needs "
+            f"{manifest.size_bytes >> 20}: make room, or give Checkpoints(...) another directory"
+        )
+
+
+def _local(path: Path) -> Iterator[bytes]:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb", buffering=0) as file:
+            while data := file.read(BLOCK_BYTES):
+                yield data
+    except OSError as error:
+        raise Foreign(error) from error
+
+
+class _Counted(Iterable[bytes]):
+    """Blocks that pass, and what they were together."""
+
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        self._blocks = blocks
+        self.file = File(size_bytes=0, crc32=0)
+
+    def __iter__(self) -> Iterator[bytes]:
+        size, crc = 0, 0
+        for block in self._blocks:
+            size, crc = size + len(block), zlib.crc32(block, crc)
+            self.file = File(size_bytes=size, crc32=crc)
+            yield block

@@ -1,0 +1,118 @@
+"""
+The door to object storage: a place under a URL, through fsspec (`s3://…`, `gs://…`, `file://…`).
+
+Whatever a backend raises becomes a `CheckpointCopyError` that names the URL. Credentials and endpoints
+are the backend's affair: for S3 the AWS variables and files.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from slurm_resilience.errors import CheckpointCopyError, UsageError
+from slurm_resilience.plain import plain
+
+BLOCK_BYTES = 8 << 20
+"""Of each file under way, so many bytes are in memory."""
+INSTALL = "pip install 'slurm-resilience[remote]', and s3fs for s3:// or gcsfs for gs://"
+MOST_SHOWN = 300
+
+
+class Foreign(Exception):  # noqa: N818 - carries an error, is none
+    """An error of whoever gives the blocks, on its way through a backend."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class Store:
+    """Files by name beneath a URL."""
+
+    def __init__(self, url: str) -> None:
+        """Raises `UsageError` where no backend is installed for it."""
+        try:
+            from fsspec.core import url_to_fs  # noqa: PLC0415 - only who copies needs it
+        except ImportError as error:
+            raise UsageError(f"copies to {plain(url)} need fsspec: {INSTALL}") from error
+        self.url = url.rstrip("/")
+        try:
+            # Listings of an earlier moment would hide what is there now.
+            found: tuple[Any, str] = url_to_fs(self.url, use_listings_cache=False)
+        except (ImportError, ValueError) as error:
+            raise UsageError(f"copies to {plain(url)}: {error}; {INSTALL}") from error
+        self._files, self._root = found
+
+    def names(self) -> list[str]:
+        """What lies directly in it: the last part of each name."""
+        with self._told("listing"):
+            if not self._files.exists(self._root):
+                return []
+            listed = self._files.ls(self._root, detail=False)
+            return sorted({str(one).rstrip("/").rpartition("/")[2] for one in listed})
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        """Bytes of each file in a folder by name; empty where there is none."""
+        with self._told(folder):
+            try:
+                listed = self._files.ls(f"{self._root}/{folder}", detail=True)
+            except FileNotFoundError:
+                return {}
+            return {
+                str(one["name"]).rpartition("/")[2]: int(one["size"] or 0)
+                for one in listed
+                if one["type"] == "file"
+            }
+
+    def read(self, name: str, *, most_bytes: int) -> bytes:
+        """A small file; `CheckpointCopyError` where it is larger than *most_bytes*."""
+        data = b""
+        for block in self.blocks(name):
+            data += block
+            if len(data) > most_bytes:
+                raise CheckpointCopyError(
+                    f"{self._shown(name)} is larger than {most_bytes} bytes"
+                )
+        return data
+
+    def blocks(self, name: str) -> Iterator[bytes]:
+        """The content of a file, from its beginning."""
+        with (
+            self._told(name),
+            self._files.open(
+                f"{self._root}/{name}", "rb", block_size=BLOCK_BYTES, cache_type="none"
+            ) as file,
+        ):
+            while data := file.read(BLOCK_BYTES):
+                yield data
+
+    def write(self, name: str, blocks: Iterable[bytes]) -> None:
+        """Put a file there; what *blocks* raises passes, and leaves part of a file."""
+        with self._told(name):
+            self._files.makedirs(f"{self._root}/{name}".rpartition("/")[0], exist_ok=True)
+            with self._files.open(f"{self._root}/{name}", "wb", block_size=BLOCK_BYTES) as file:
+                for block in blocks:
+                    file.write(block)
+
+    def delete(self, name: str, *, folder: bool = False) -> None:
+        """Delete a file, or a folder with all that is in it; nothing where there is none."""
+        with self._told(name):
+            try:
+                self._files.rm(f"{self._root}/{name}", recursive=folder)
+            except FileNotFoundError:
+                return
+
+    @contextmanager
+    def _told(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except (CheckpointCopyError, Foreign):
+            raise
+        except Exception as error:  # each backend has exceptions of its own
+            why = " ".join(str(error).split()) or type(error).__name__
+            raise CheckpointCopyError(
+                f"{self._shown(name)}: {plain(why, most=MOST_SHOWN)}"
+            ) from error
+
+    def _shown(self, name: str) -> str:
+        return plain(f"{self.url}/{name}", most=MOST_SHOWN)

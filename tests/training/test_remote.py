@@ -1,0 +1,329 @@
+"""Copies in object storage: a real HTTP server that speaks S3, and its faults."""
+
+import json
+import os
+import random
+import shutil
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import pytest
+
+from slurm_resilience.checkpoint_files import manifest as manifests
+from slurm_resilience.checkpoint_files.copies import copied, copy_newest, fetch_newest
+from slurm_resilience.checkpoint_files.listing import directory_name, found, look, problems
+from slurm_resilience.checkpoint_files.store import Store
+from slurm_resilience.cli import main
+from slurm_resilience.errors import CheckpointCopyError, CheckpointError, UsageError
+from slurm_resilience.training import Checkpoints, Run
+from tests.missing import missing
+from tests.training.jobs import Level
+from tests.training.ranks import wait_for
+
+
+class S3(NamedTuple):
+    """A server, and the environment in which s3fs finds it."""
+
+    process: "subprocess.Popen[bytes]"
+    environment: dict[str, str]
+    address: str
+
+
+def started() -> S3:
+    """A server of its own, with nothing in it but an empty bucket."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address = f"http://127.0.0.1:{port}"
+    process = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-m", "moto.server", "-p", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    environment = {
+        "AWS_ENDPOINT_URL": address,
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_MAX_ATTEMPTS": "1",
+    }
+    wait_for(lambda: answers(f"{address}/bucket", "PUT"), within_s=60)
+    return S3(process, environment, address)
+
+
+def answers(url: str, method: str) -> bool:
+    """Whether somebody says yes."""
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, method=method), timeout=5):
+            return True
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3]:
+    """One server for all tests; each has a place of its own in the bucket."""
+    for library in ("moto", "s3fs", "flask_cors"):
+        if find_spec(library) is None:
+            missing(f"{library} is not installed")
+    server = started()
+    yield server
+    server.process.kill()
+    server.process.wait()
+
+
+@pytest.fixture(params=["s3", "file"])
+def store(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Store:
+    """An empty place to copy to."""
+    if request.param == "file":
+        return Store(f"file://{tmp_path}/copies")
+    server: S3 = request.getfixturevalue("s3")
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    return Store(f"s3://bucket/{tmp_path.name}-{os.getpid()}")
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """Checkpoints of the steps 1, 3 and 5."""
+    model = Level()
+    run = Run(checkpoints=Checkpoints(tmp_path / "c", every_steps=2), state={"model": model})
+    run.restore()
+    for step in range(6):
+        model.rise(step)
+        run.step(step)
+    run.finish()
+    return tmp_path / "c"
+
+
+def restored(directory: Path) -> tuple[int, float]:
+    """The first step to do, and the level of the state."""
+    model = Level()
+    run = Run(checkpoints=Checkpoints(directory), state={"model": model})
+    try:
+        return run.restore(), model.level()
+    finally:
+        run.close()
+
+
+def damage(path: Path) -> None:
+    """Change one bit in the middle."""
+    with path.open("r+b") as file:
+        file.seek(12_345)
+        byte = file.read(1)[0]
+        file.seek(12_345)
+        file.write(bytes([byte ^ 1]))
+
+
+def test_what_was_copied_comes_back_when_the_directory_is_gone(
+    store: Store, directory: Path
+) -> None:
+    """Bit for bit, and the training goes on from there."""
+    name = copy_newest(directory, store, keep=2)
+    shutil.rmtree(directory)
+    directory.mkdir()
+
+    path = fetch_newest(store, directory)
+
+    assert name.startswith(f"{directory_name(5)}-")
+    assert not list(problems(look(path)))
+    assert [entry.path for entry in found(directory)] == [path]
+    assert restored(directory) == (6, 5)
+    assert not list(directory.glob(".saving-*"))
+
+
+def test_the_newest_few_copies_stay(store: Store, directory: Path) -> None:
+    """The same one is not sent twice."""
+    newest, middle = directory / directory_name(5), directory / directory_name(3)
+    hidden = [path.rename(directory / f"hidden-{path.name}") for path in (newest, middle)]
+    copy_newest(directory, store, keep=2)
+    hidden[1].rename(middle)
+    copy_newest(directory, store, keep=2)
+    copy_newest(directory, store, keep=2)
+    hidden[0].rename(newest)
+    copy_newest(directory, store, keep=2)
+
+    assert [copy.manifest.step for copy in copied(store)] == [5, 3]
+    assert len(store.names()) == 2
+
+
+def test_a_damaged_checkpoint_is_not_copied(
+    store: Store, directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The one before is; the digest is taken of the bytes that are sent."""
+    damage(directory / directory_name(5) / "rank-00000.tensors")
+
+    name = copy_newest(directory, store, keep=2)
+
+    assert name.startswith(directory_name(3))
+    assert "not copied" in caplog.text
+    assert [copy.manifest.step for copy in copied(store)] == [3]
+    assert len(store.names()) == 1, "what had been sent of the damaged one is gone"
+
+
+@pytest.mark.parametrize("what", ["rank-00000.tensors", "manifest.json"])
+def test_a_copy_that_is_damaged_there_is_never_restored(
+    store: Store, directory: Path, what: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The one before is brought back."""
+    newest = directory / directory_name(5)
+    hidden = newest.rename(directory / "hidden")
+    copy_newest(directory, store, keep=2)
+    hidden.rename(newest)
+    name = copy_newest(directory, store, keep=2)
+    data = bytearray(b"".join(store.blocks(f"{name}/{what}")))
+    data[100] ^= 1
+    store.write(f"{name}/{what}", iter([bytes(data)]))
+    shutil.rmtree(directory)
+    directory.mkdir()
+
+    path = fetch_newest(store, directory)
+
+    assert path.name == directory_name(3)
+    assert name in caplog.text
+    assert restored(directory) == (4, 3)
+
+
+def test_a_copy_without_its_manifest_is_none_and_goes_with_the_next(
+    store: Store, directory: Path
+) -> None:
+    """What a copier that was killed has left."""
+    store.write(f"{directory_name(9)}-00000000/rank-00000.tensors", iter([b"half"]))
+
+    with pytest.raises(CheckpointCopyError, match="holds no copy"):
+        fetch_newest(store, directory)
+    copy_newest(directory, store, keep=2)
+
+    assert [copy.manifest.step for copy in copied(store)] == [5]
+    assert len(store.names()) == 1
+
+
+def test_a_manifest_of_another_version_is_left_alone(store: Store, directory: Path) -> None:
+    """It is not restored, and it is not ours to delete."""
+    store.write(f"{directory_name(9)}-00000000/{manifests.NAME}", iter([b'{"format": 9}']))
+
+    copy_newest(directory, store, keep=1)
+
+    assert len(store.names()) == 2
+
+
+@pytest.mark.parametrize("name", ["../evil", "/etc/passwd", "index.json/.."])
+def test_a_copy_that_names_other_files_is_refused(
+    store: Store, directory: Path, name: str, tmp_path: Path
+) -> None:
+    """Nothing is written outside the directory."""
+    entry = found(directory)[0]
+    assert entry.manifest
+    evil = {**entry.manifest.files, name: manifests.File(size_bytes=4, crc32=0)}
+    text = manifests.encoded(msgspec.structs.replace(entry.manifest, files=evil))
+    store.write(f"{directory_name(5)}-00000000/{manifests.NAME}", iter([text]))
+
+    with pytest.raises(CheckpointCopyError, match="holds no copy"):
+        fetch_newest(store, directory)
+
+    assert not (tmp_path / "evil").exists()
+
+
+def test_a_copy_too_large_for_the_disk_is_refused_before_it_is_fetched(
+    store: Store, directory: Path
+) -> None:
+    """One line with both sizes."""
+    entry = found(directory)[0]
+    assert entry.manifest
+    name = copy_newest(directory, store, keep=1)
+    huge = {file: manifests.File(size_bytes=1 << 60, crc32=1) for file in entry.manifest.files}
+    text = manifests.encoded(msgspec.structs.replace(entry.manifest, files=huge))
+    store.write(f"{name}/{manifests.NAME}", iter([text]))
+
+    with pytest.raises(CheckpointError):
+        fetch_newest(store, directory)
+
+    assert not list(directory.glob(".saving-*"))
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [("nonsense://x", "nonsense"), ("s4://bucket/x", "s4")],
+)
+def test_a_place_that_nobody_knows_is_refused(url: str, says: str) -> None:
+    """The line says what to install."""
+    with pytest.raises(UsageError, match=says) as refused:
+        Store(url)
+
+    assert "pip install" in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_server_that_is_not_there_is_one_line(s3: S3, directory: Path) -> None:
+    """Exit status 2; the checkpoints on disk are as they were."""
+    elsewhere = {**os.environ, **s3.environment, "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
+    command = [sys.executable, "-m", "slurm_resilience", "checkpoint", "copy", str(directory)]
+
+    ended = subprocess.run(
+        [*command, "s3://bucket/none-there"],
+        env=elsewhere, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.count("\n") == 1
+    assert "s3://bucket/none-there" in ended.stderr
+    assert len(found(directory)) == 3
+
+
+def test_the_commands_copy_and_fetch(
+    s3: S3,
+    directory: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """From one cluster to another."""
+    for name, value in s3.environment.items():
+        monkeypatch.setenv(name, value)
+    url = f"s3://bucket/commands-{tmp_path.name}"
+    (tmp_path / "other").mkdir()
+
+    assert main(["checkpoint", "copy", str(directory), url, "--json"]) == 0
+    copy = json.loads(capsys.readouterr().out)["copy"]
+    assert main(["checkpoint", "fetch", url, str(tmp_path / "other")]) == 0
+
+    assert copy.startswith(f"{url}/{directory_name(5)}-")
+    assert restored(tmp_path / "other") == (6, 5)
+
+
+def test_kills_in_mid_copy_leave_only_whole_copies(
+    s3: S3, directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At any instant what is there comes back right, or is no copy at all."""
+    for name, value in s3.environment.items():
+        monkeypatch.setenv(name, value)
+    store = Store(f"s3://bucket/kills-{tmp_path.name}")
+    chance = random.Random(5)
+    command = [sys.executable, "-m", "slurm_resilience", "checkpoint", "copy", str(directory)]
+    kinds = set()
+    for _ in range(6):
+        with subprocess.Popen([*command, store.url]) as process:
+            wait_for(lambda: store.names() or process.poll() is not None)
+            try:
+                process.wait(chance.uniform(0.0, 0.03))  # the moment of the kill, not a wait
+            except subprocess.TimeoutExpired:
+                process.kill()
+        whole = copied(store)
+        kinds.add(bool(whole))
+        for copy in whole:
+            there = tmp_path / f"back-{len(list(tmp_path.iterdir()))}"
+            there.mkdir()
+            assert fetch_newest(store, there).name.startswith(directory_name(5))
+            assert restored(there) == (6, 5)
+            store.delete(copy.name, folder=True)
+    assert kinds, "nothing was ever there"
