@@ -9,7 +9,7 @@ from slurm_resilience.node.findings import Severity
 from slurm_resilience.node.kernel_lines import Kind, Reading
 from slurm_resilience.node.kernel_lines.lines import may_tell
 from slurm_resilience.node.kernel_lines.reading import MOST_EVENTS
-from slurm_resilience.node.kernel_lines.stamps import message_of, stamp_of
+from slurm_resilience.node.kernel_lines.stamps import message_of, plain_line, stamp_of
 from slurm_resilience.node.rules.kernel import judgements, subject_of
 from slurm_resilience.node.settings import NodeSettings
 
@@ -39,9 +39,10 @@ def decode(lines: Iterable[str], settings: NodeSettings, *, file: str) -> tuple[
     """Each fault that *lines* tell of, by its first line. What is kept does not grow with them."""
     reading = Reading()
     times: dict[int, str | float | None] = {}
-    for number, line in enumerate(lines):
-        if not may_tell(line):
+    for number, raw in enumerate(lines):
+        if not may_tell(raw):
             continue
+        line = plain_line(raw)
         stamp = stamp_of(line)
         event = reading.add(message_of(line), number, stamp.at_s)
         if event and event.first == number:

@@ -94,6 +94,13 @@ HEADS = {
     ),
     "journalctl monotonic": ("[ 1843.308145] node001 kernel: {}", 1843.308145),
     "syslog": ("Oct  2 18:35:32 node001 kernel: [ 1843.308145] {}", "Oct  2 18:35:32"),
+    "journalctl json": (
+        '{{"__REALTIME_TIMESTAMP":"1728757528123456","PRIORITY":"3","MESSAGE":"{}"}}',
+        "2024-10-12T18:25:28Z",
+    ),
+    "journalctl json without a time": ('{{"MESSAGE":"{}","PRIORITY":"3"}}', None),
+    "json of somebody else": ('{{"message":"{}"}}', None),
+    "torn json": ('{{"MESSAGE":"{}', None),
     "bare": ("{}", None),
     "a day that is none": ("Feb 31 18:35:32 node001 kernel: {}", None),
 }

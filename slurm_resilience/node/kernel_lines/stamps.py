@@ -1,5 +1,6 @@
 """When a line was written, as far as what stands before the message says."""
 
+import json
 import re
 from datetime import datetime, timezone
 from typing import NamedTuple
@@ -15,6 +16,8 @@ _ISO = re.compile(
 )
 _BEFORE_MESSAGE = 120
 """A time that stands later in a line is part of the message."""
+_MOST_DIGITS = 18
+"""Microseconds since 1970, until the year 9999 and a little less."""
 _NO_YEAR = 2000
 """A leap year, for lines that name none."""
 
@@ -29,6 +32,23 @@ class Stamp(NamedTuple):
 
 
 NO_STAMP = Stamp(0.0, None)
+
+
+def plain_line(line: str) -> str:
+    """A line as text: what `journalctl -o json` wraps is put as `-o short-iso` writes it."""
+    if not line.startswith("{"):
+        return line
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return line
+    message, then = entry.get("MESSAGE"), str(entry.get("__REALTIME_TIMESTAMP", ""))
+    if not isinstance(message, str):
+        return line
+    if not (then.isascii() and then.isdigit() and len(then) < _MOST_DIGITS):
+        return message
+    day = datetime.fromtimestamp(int(then) // 1_000_000, tz=timezone.utc)
+    return f"{day:%Y-%m-%dT%H:%M:%S}Z {message}"
 
 
 def stamp_of(line: str) -> Stamp:
