@@ -90,7 +90,7 @@ def test_a_tool_that_talks_without_end_is_stopped(tools: Tools) -> None:
 def test_a_tool_speaks_one_language_and_knows_nothing_of_the_job(
     tools: Tools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Figures and headings of another language read as anything (DataDog's, check-linux's)."""
+    """Figures and headings of another language read as anything."""
     monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
     monkeypatch.setenv("LD_PRELOAD_OF_A_USER", "x")
     tools.add("upsc", script='echo "ups.status: $LC_ALL $(env | grep -c USER)"')
