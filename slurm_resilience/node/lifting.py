@@ -1,13 +1,14 @@
 """When a drain of ours may be lifted, and when only a person may. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from slurm_resilience.node.checks import CHECKS
 from slurm_resilience.node.findings import Severity, is_unfit
+from slurm_resilience.node.kernel_lines import KernelEvent
 from slurm_resilience.node.reason import Reason, parse_reason, short
 from slurm_resilience.node.settings import BLIND
 from slurm_resilience.node.standing import Situation, Standing
-from slurm_resilience.node.strikes import LOOP, Strike, Thing, times
+from slurm_resilience.node.strikes import LOOP, Strike, Thing, is_same, times
 
 _CENTRAL = frozenset({"disk", "kernel_log", "network", "nvml"})
 """The probes that a prolog asks too."""
@@ -24,10 +25,10 @@ def missing_for_resume(now: Situation, standing: Standing) -> str:
         return "only the health check gives a node back"
     if not is_cleared(now, standing):
         return "not everything could be looked at"
-    restarted = held.boot != short(now.history.boot) or now.driver_reloaded
+    restarted = held.boot != short(now.history.boot) or now.restarted
     if CHECKS[held.check].probe == "kernel_log" and not restarted:
         # A kernel message goes from the ring buffer; the fault does not.
-        return "neither the node nor its driver was restarted since"
+        return "neither the node, its driver nor the GPU was restarted since"
     return _not_yet(now)
 
 
@@ -49,6 +50,19 @@ def is_cleared(now: Situation, standing: Standing | None) -> bool:
         matters & (now.blind | unseen)
         or any(one.check not in BLIND or one.gpu is not None for one in unknown)
         or any(held and one.subject == held.subject for one in unknown)
+    )
+
+
+def is_restarted(events: Iterable[KernelEvent], thing: Thing, *, after: int) -> bool:
+    """Whether the driver was loaded, or *thing* itself reset, *after* that kernel record."""
+    return any(
+        event.kind == "driver-loaded"
+        or (
+            event.kind == "gpu-reset"
+            and is_same(Thing("", event.uuid or "", event.pci or ""), thing)
+        )
+        for event in events
+        if event.sequence > after
     )
 
 

@@ -119,7 +119,9 @@ def remember(now: Situation, decision: Decision, *, newest: int) -> History:
     history = msgspec.structs.replace(history, drained_at=newest)
     if isinstance(decision, Drain):
         history = msgspec.structs.replace(
-            history, struck=tuple(dict.fromkeys([*history.struck, _key(decision)]))
+            history,
+            written_at=newest,
+            struck=tuple(dict.fromkeys([*history.struck, _key(decision)])),
         )
     if not is_cleared(now, now.standing):
         return msgspec.structs.replace(history, clean=0)

@@ -11,6 +11,8 @@ from slurm_resilience.errors import ResilienceError
 from slurm_resilience.node import act, drain_budget, policy, recall, strikes
 from slurm_resilience.node.facts import NodeFacts
 from slurm_resilience.node.findings import Finding, is_unfit
+from slurm_resilience.node.lifting import is_restarted
+from slurm_resilience.node.reason import parse_reason
 from slurm_resilience.node.standing import (
     Decision,
     Drain,
@@ -58,15 +60,11 @@ def settle(
     standing = _look(place, answer_by)
     events = facts.kernel_events or ()
     newest = max((event.sequence for event in events), default=-1)
-    reloaded = any(
-        event.kind == "driver-loaded" and event.sequence > (history.drained_at or -1)
-        for event in events
-    )
     history = policy.settle(history, place.boot, standing)
     now = Situation(
         place.node, place.hook, policy.unsettled(findings, history), standing, history,
         observe=settings.mode == "observe", resume_after=settings.resume_after,
-        driver_reloaded=reloaded, drains=settings.drains, strikes=_strikes(place),
+        restarted=_is_restarted(facts, standing, history), drains=settings.drains, strikes=_strikes(place),
         things=strikes.things_of(facts), blind=_blind(facts),
     )  # fmt: skip
     decision = _carry_out(place, now, policy.decide_node(now), answer_by)
@@ -85,6 +83,14 @@ def _is_refused(now: Situation, decision: Decision) -> bool:
     # our own drain could not be written.
     undecided = isinstance(decision, Keep) and decision.undecided
     return now.hook == "prolog" or (now.hook == "epilog" and undecided)
+
+
+def _is_restarted(facts: NodeFacts, standing: Standing | None, history: History) -> bool:
+    held = parse_reason(standing.reason) if standing else None
+    if held is None:
+        return False
+    thing = strikes.things_of(facts).get(held.subject) or strikes.Thing(held.subject)
+    return is_restarted(facts.kernel_events or (), thing, after=history.written_at)
 
 
 def _blind(facts: NodeFacts) -> frozenset[str]:

@@ -32,7 +32,9 @@ class History(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     clean: int = 0
     """Health checks in a row that found nothing to drain for, since our drain."""
     drained_at: int | None = None
-    """The newest kernel record known when we drained; None: no drain of ours stands."""
+    """The newest kernel record known while our drain stands; None: none stands."""
+    written_at: int = -1
+    """The newest kernel record known when it was written."""
     settled: int = -1
     """Kernel records up to this one no longer count: a drain for them was lifted."""
     struck: tuple[str, ...] = ()
@@ -91,8 +93,8 @@ class Situation(msgspec.Struct, frozen=True):
     history: History
     observe: bool = False
     resume_after: int = 3
-    driver_reloaded: bool = False
-    """The NVIDIA driver was loaded again after our last drain."""
+    restarted: bool = False
+    """The NVIDIA driver was loaded again, or the GPU reset, after our drain was written."""
     drains: Drains = Drains()
     strikes: tuple[Strike, ...] = ()
     """Earlier drains that still count."""

@@ -10,6 +10,8 @@ from slurm_resilience.node.act import apply, look
 from slurm_resilience.node.checks import CHECKS
 from slurm_resilience.node.drain_budget import is_over
 from slurm_resilience.node.findings import Finding, Severity
+from slurm_resilience.node.kernel_lines import KernelEvent
+from slurm_resilience.node.lifting import is_restarted
 from slurm_resilience.node.policy import (
     after_boot,
     decide_node,
@@ -59,7 +61,7 @@ ADMIN = drained("swap DIMM 4, ask Ann")
 NAMELESS = drained("")
 NOT_RESPONDING = replace(FREE, reason="Not responding")
 
-CARD = Thing("gpu3", "GPU-3", "0000:3b:00")
+CARD = Thing("gpu3", "GPU-3", "0000:3b:00.0")
 STRIKE = Strike("row-remap-pending", CARD, at=0.0)
 
 CLEAN_TWICE = History(BOOT, clean=2, drained_at=70)
@@ -133,11 +135,11 @@ def situation(**changes: object) -> Situation:
         ),
         pytest.param(
             {"standing": OURS_XID, "history": CLEAN_TWICE},
-            "Keep neither the node nor its driver",
+            "Keep neither the node, its driver nor the GPU",
             id="a-kernel-message-may-just-be-gone",
         ),
         pytest.param(
-            {"standing": OURS_XID, "history": CLEAN_TWICE, "driver_reloaded": True},
+            {"standing": OURS_XID, "history": CLEAN_TWICE, "restarted": True},
             "Resume",
             id="after-a-driver-reload",
         ),
@@ -295,7 +297,7 @@ situations = st.builds(
     histories,
     observe=st.booleans(),
     resume_after=st.integers(1, 4),
-    driver_reloaded=st.booleans(),
+    restarted=st.booleans(),
 )
 
 
@@ -342,7 +344,25 @@ def test_every_reason_can_be_read_back(check: str, subject: str, detail: str) ->
 
 @pytest.mark.parametrize(
     "text",
-    ["", "NHC: ", "Prolog error: 571 xid 13 errors", "slurm-resilience", "Slurm: x y: z"],
+    [
+        "",
+        "NHC: ",
+        (
+            "NHC: Health check failed:  check_pantheon:  PANTHEON FAULT: GPU 0 FAULT (march_test"
+            " failed: memory errors detected or the workload aborted)"
+        ),
+        "NHC: Watchdog timer unable to terminate hung NHC process 16263.",
+        "Kill task failed",
+        "Prolog error",
+        "Prolog error: 571 xid 13 errors",
+        "gres/gpu count reported lower than configured (0 < 1)",
+        "ADMIN SHUTDOWN",
+        "Reboot ASAP",
+        "Not responding",
+        "slurm-resilience",
+        "slurm-resilience is to be updated here",
+        "Slurm: x y: z",
+    ],
 )
 def test_a_foreign_reason_is_nobody_of_ours(text: str) -> None:
     """Only the whole prefix makes a reason ours."""
@@ -387,6 +407,38 @@ def test_clean_passes_are_counted_in_a_row() -> None:
     assert isinstance(decisions[-1], Resume)
     assert not [one for one in decisions[:-1] if isinstance(one, Resume)]
     assert history == History(BOOT, settled=9)
+
+
+@pytest.mark.parametrize(
+    ("event", "restarted"),
+    [
+        (KernelEvent("driver-loaded", "NVRM: loading", sequence=80), True),
+        (KernelEvent("driver-loaded", "NVRM: loading", sequence=70), False),
+        (KernelEvent("gpu-reset", "reset", uuid="GPU-3", sequence=80), True),
+        (KernelEvent("gpu-reset", "reset", uuid="GPU-4", sequence=80), False),
+        (KernelEvent("gpu-reset", "reset", pci="0000:3b:00.0", sequence=80), True),
+    ],
+    ids=["reload", "reload-before", "reset", "another-gpus-reset", "reset-by-address"],
+)
+def test_what_counts_as_a_restart(event: KernelEvent, *, restarted: bool) -> None:
+    """A reload of the driver mends every GPU, a reset the one that it names."""
+    assert is_restarted([event], CARD, after=70) is restarted
+
+
+def test_a_reload_is_remembered_through_all_clean_passes() -> None:
+    """Three passes look at it, not only the first one after it."""
+    loaded = KernelEvent("driver-loaded", "NVRM: loading", sequence=80)
+    history = remember(
+        situation(findings=(XID,)), decide_node(situation(findings=(XID,))), newest=70
+    )
+    decisions: list[Decision] = []
+    for _ in range(3):
+        again = is_restarted([loaded], CARD, after=history.written_at)
+        now = situation(standing=OURS_XID, history=history, restarted=again)
+        decisions.append(decide_node(now))
+        history = remember(now, decisions[-1], newest=80)
+
+    assert [type(one).__name__ for one in decisions] == ["Keep", "Keep", "Resume"]
 
 
 # ── a fault that comes back ─────────────────────────────────────────────────────────────────
