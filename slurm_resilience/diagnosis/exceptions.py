@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 
 from slurm_resilience.diagnosis.facts import Said
-from slurm_resilience.diagnosis.rules import row_of
-from slurm_resilience.diagnosis.traceback import Raised, tracebacks
+from slurm_resilience.diagnosis.rules import MISUSE, MISUSED, row_of
+from slurm_resilience.diagnosis.traceback import EXCEPTION, Raised, tracebacks, unprefixed
 
 USER_EXCEPTIONS = frozenset({
     "ArithmeticError", "AssertionError", "AttributeError", "FileNotFoundError", "ImportError",
@@ -45,14 +45,33 @@ def reason_of(raised: Raised) -> str:
 
 
 def user_error(said: Sequence[Said]) -> tuple[Said, str] | None:
-    """The first line that an exception of the program's own left, and what to say of it."""
+    """
+    The first line that an exception of the program's own left, and what to say of it; where no
+    traceback is left, an exception's bare line.
+    """
     ordered = sorted(
-        said, key=lambda one: (-1.0 if one.at is None else one.at, one.file, one.offset)
+        (one for one in said if not one.survived),
+        key=lambda one: (-1.0 if one.at is None else one.at, one.file, one.offset),
     )
     for one in ordered:
-        if one.survived or not one.before:
-            continue
-        found = list(tracebacks([*one.before, one.text]))
+        found = list(tracebacks([*one.before, one.text])) if one.before else []
         if found and found[-1].line.strip() in one.text and is_user_error(found[-1]):
             return one, reason_of(found[-1])
+    for one in ordered:
+        bare = EXCEPTION.match(unprefixed(one.text))
+        if bare and bare["text"] and bare["name"].rpartition(".")[2] in USER_EXCEPTIONS:
+            return one, f"the program raised {bare[0]}"
     return None
+
+
+def misused(said: Sequence[Said]) -> Said | None:
+    """What a program says that was started with a wrong command line, where it ended so."""
+    if not any(_ENDED_SO.search(one.text) for one in said):
+        return None
+    return next((one for one in said if _MISUSED.search(unprefixed(one.text))), None)
+
+
+_ENDED_SO = re.compile(rf"(?:exitcode\s*: |exit code |return code = ){MISUSE}\b")
+_MISUSED = re.compile(MISUSED.pattern)
+KEPT = re.compile(rf"{_ENDED_SO.pattern}|: error: |: can't open file |^Error: ")
+"""Lines that `misused` needs."""

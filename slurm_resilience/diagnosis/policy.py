@@ -11,11 +11,12 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from slurm_resilience.diagnosis.exceptions import user_error
+from slurm_resilience.diagnosis.exceptions import misused, user_error
 from slurm_resilience.diagnosis.facts import Accused, Diagnosis, Evidence, Left, Record, Said
 from slurm_resilience.diagnosis.rules import (
     ALL,
     FINISHED,
+    MISUSED,
     STUCK_TOGETHER,
     SURVIVED,
     TOGETHER,
@@ -60,13 +61,9 @@ def decide(left: Left) -> Diagnosis:
         return _of_incident(left.incident)
     for tier in TIERS:
         if tier == "exception":
-            raised = user_error(left.said)
-            if raised is not None:
-                said, reason = raised
-                row = msgspec.structs.replace(
-                    USER_ERROR, advice=f"{reason}; {USER_ERROR.advice}"
-                )
-                return _diagnosis(row, [Match(row, said)], left)
+            own = _of_program(left)
+            if own is not None:
+                return own
             continue
         inside = [match for match in matches if _tier(match.row) == tier]
         going = [match for match in inside if not match.said.survived]
@@ -75,6 +72,18 @@ def decide(left: Left) -> Diagnosis:
             same = [match for match in inside if match.row.id == row.id]
             return _refined(row, _first_first(first(going), same), left)
     return Diagnosis("unknown", "unknown", "same-nodes", advice=UNKNOWN.advice)
+
+
+def _of_program(left: Left) -> Diagnosis | None:
+    """What the program itself did wrong, where the text shows that."""
+    said = misused(left.said)
+    if said is not None:
+        return _diagnosis(MISUSED, [Match(MISUSED, said)], left)
+    raised = user_error(left.said)
+    if raised is None:
+        return None
+    row = msgspec.structs.replace(USER_ERROR, advice=f"{raised[1]}; {USER_ERROR.advice}")
+    return _diagnosis(row, [Match(row, raised[0])], left)
 
 
 def first(matches: Sequence[Match]) -> Match:

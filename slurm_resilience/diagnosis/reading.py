@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
+from slurm_resilience.diagnosis.exceptions import KEPT
 from slurm_resilience.diagnosis.facts import Left, Record, Said
 from slurm_resilience.diagnosis.lines import clean, seconds_of
 from slurm_resilience.diagnosis.log_file import MANY_STEPS, MOVES, Hit, LogFile, Scan
@@ -52,8 +53,9 @@ def read_left(
 
 def matters(line: str) -> bool:
     """Whether a line may decide."""
-    row = row_of(line)
-    return row is not None or bool(_EXCEPTION.search(line)) or bool(_WORLD.search(line))
+    if row_of(line) is not None:
+        return True
+    return any(pattern.search(line) for pattern in (_EXCEPTION, _WORLD, KEPT))
 
 
 def _read(path: Path) -> tuple[list[Said], Said | None]:

@@ -29,14 +29,19 @@ class Raised(NamedTuple):
     """Whether a `raise` in the user's code raised it, where the text shows that."""
 
 
+def unprefixed(line: str) -> str:
+    """*line* without what tells its rank or node."""
+    while match := PREFIX.match(line):
+        line = line[match.end() :]
+    return line
+
+
 def tracebacks(lines: Sequence[str]) -> Iterator[Raised]:
     """Every traceback in *lines*, those of one rank together where lines say their rank."""
     streams: dict[str, list[str]] = defaultdict(list)
     for line in lines:
-        prefix, rest = "", line
-        while match := PREFIX.match(rest):
-            prefix, rest = prefix + match.group(1), rest[match.end() :]
-        streams[prefix].append(rest)
+        rest = unprefixed(line)
+        streams[line[: len(line) - len(rest)]].append(rest)
     for stream in streams.values():
         yield from _in_stream(stream)
 

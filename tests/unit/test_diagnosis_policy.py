@@ -104,6 +104,29 @@ def test_what_a_program_lived_through_did_not_end_it() -> None:
 
 
 @pytest.mark.parametrize(
+    ("lines", "cause"),
+    [
+        (("ModuleNotFoundError: No module named 'flash_attn'",), "user-error"),
+        (("[rank3]: KeyError: 'trian'",), "user-error"),
+        (("ValueError",), "unknown"),
+        (("RuntimeError: something",), "unknown"),
+        (
+            (
+                "tr.py: error: unrecognized arguments: --bogus 3",
+                "  exitcode  : 2 (pid: 4711)",
+            ),
+            "usage",
+        ),
+        (("tr.py: error: at step 5", "  exitcode  : 1 (pid: 4711)"), "unknown"),
+        (("/var/spool/slurm_script: line 12: torchrun: command not found",), "command-missing"),
+    ],
+)
+def test_the_programs_own_mistake_is_told(lines: tuple[str, ...], cause: str) -> None:
+    """Also without a traceback; a program that may have met anything is unknown."""
+    assert decided(*lines).cause == cause
+
+
+@pytest.mark.parametrize(
     ("state", "class_", "retry"),
     [
         ("TIMEOUT", "time-limit", "same-nodes"),

@@ -27,6 +27,18 @@ STORAGE_ROWS = (
         "storage", "same-nodes", "a file system failed while it was read or written",
         "hiyouga/LlamaFactory#3388", "OSError: [Errno 116] Stale file handle: '/path/to/datasets/text/'",
     ),
+    Row(
+        "download-failed",
+        r"Max retries exceeded with url|NameResolutionError|failure in name resolution|getaddrinfo failed"
+        r"|Couldn't reach |Connection error, and we cannot find|thrown while requesting (?:GET|HEAD)"
+        r"|HTTPSConnectionPool\(.*timed out",
+        "network", "same-nodes",
+        "something was to be had from the Internet and did not come: fetch models and data before the run,"
+        " as compute nodes often see no Internet",
+        "huggingface/datasets#1594",
+        "ConnectionError: Couldn't reach https://raw.githubusercontent.com/huggingface/datasets/boolq.py",
+        weight=0,
+    ),
 )  # fmt: skip
 
 MEMORY_ROWS = (
@@ -174,5 +186,14 @@ PROGRAM_ROWS = (
         "a loader worker ended and did not say why: memory, or an error in the data set",
         "FoNDUE-HTR/Documentation#13", "RuntimeError: DataLoader worker (pid(s) 4711) exited unexpectedly",
         "symptom", weight=0, confidence="low",
+    ),
+    Row(
+        "command-missing",
+        r"line \d+: .*: (?:command not found|No such file or directory|Permission denied|cannot execute)"
+        r"|execve\(\): .*: (?:No such file or directory|Permission denied|Exec format error)",
+        "user-error", "stop",
+        "the batch script starts something that is not there: activate the environment, or mend the path",
+        "SchedMD/slurm src/slurmd/slurmstepd", "slurmstepd: error: execve(): torchrun: No such file or directory",
+        confidence="high",
     ),
 )  # fmt: skip

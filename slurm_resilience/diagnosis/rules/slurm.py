@@ -59,7 +59,8 @@ SLURM_CAUSES = (
         "slurm-layout",
         r"Unable to layout tasks on given cpus|failed to distribute tasks|Requested node configuration is not available"
         r"|Invalid generic resource \(gres\)|Memory required by task is not available|More processors requested than permitted"
-        r"|Invalid numeric value|CPU count per node can not be satisfied|Requested partition configuration not available",
+        r"|Invalid numeric value|CPU count per node can not be satisfied|Requested partition configuration not available"
+        r"|[Ii]nvalid (?:partition|account|qos|QOS|reservation|node name|feature) ",
         "user-error", "stop", "Slurm cannot place what was asked for: mend tasks, CPUs, memory or GPUs",
         "snakemake/snakemake-executor-plugin-slurm#225",
         "srun: error: Task launch for StepId=125452.4 failed on node node01: Unable to layout tasks on given cpus",
@@ -89,10 +90,21 @@ SLURM_CAUSES = (
     ),
     Row(
         "container-image",
-        r"pyxis: failed to import docker image|enroot-switchroot: failed to execute|pyxis: .*(?:No such file or directory|not found in registry|unauthorized)",
+        r"FATAL: .*(?:could not open image|unable to open image|image .*no such file)|pyxis: failed to import docker image|enroot-switchroot: failed to execute|pyxis: .*(?:No such file or directory|not found in registry|unauthorized)",
         "user-error", "stop", "the container image cannot be had or lacks what starts it: mend the image or its name",
         "NVIDIA/pyxis#61",
         "slurmstepd: error: pyxis:     enroot-switchroot: failed to execute: /bin/bash: No such file or directory",
+        weight=2,
+    ),
+    Row(
+        "container-node",
+        r"no loop devices available|Couldn't determine user account information|container_[gp]_join",
+        "software",
+        "exclude-node",
+        "this node cannot start containers: its accounts, loop devices or job_container plugin need a look",
+        "apptainer/apptainer#344",
+        "FATAL:   container creation failed: mount error: while mounting image: failed to find loop device: could not attach image file to loop device: no loop devices available",
+        accuses="reporter",
         weight=2,
     ),
     Row(
