@@ -70,12 +70,12 @@ def copy_newest(directory: Path, store: Store, *, keep: int) -> str:
     return ""
 
 
-def fetch_newest(store: Store, directory: Path) -> Path:
+def fetch_newest(store: Store, directory: Path) -> Path | None:
     """
-    Bring the newest whole copy back into *directory*; where it lies now.
+    Bring the newest whole copy back into *directory*; where it lies now, None: there is none.
 
-    Raises `CheckpointCopyError` where there is none that verifies or the storage fails, and
-    `CheckpointPlaceError` where there is no room for it.
+    Raises `CheckpointCopyError` where there are copies and none verifies, or the storage fails;
+    `CheckpointPlaceError` where there is no room for one.
     """
     copies = copied(store)
     for copy in copies:
@@ -84,9 +84,9 @@ def fetch_newest(store: Store, directory: Path) -> Path:
             return _fetch(store, copy, directory)
         except CheckpointLoadError as error:
             log.warning("%s/%s: %s", store.url, copy.name, error)
-    raise CheckpointCopyError(
-        f"{store.url} holds {'no sound' if copies else 'no'} copy of a checkpoint"
-    )
+    if copies:
+        raise CheckpointCopyError(f"{store.url}: no copy of a checkpoint there is sound")
+    return None
 
 
 def _look(store: Store, name: str) -> Copy | None:

@@ -40,7 +40,7 @@ def add_commands(group: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         help="go on, with a look so often, until standard input ends",
     )
     copy.set_defaults(do=copy_)
-    text = "bring the newest copy that verifies back, into a directory that no job writes to"
+    text = "bring the newest copy that verifies back, into a directory that no job writes to; 1: there is none"
     fetch = group.add_parser("fetch", help=text, description=text)
     fetch.add_argument("url", metavar="URL", help=URL_HELP)
     fetch.add_argument("directory", type=Path, metavar="DIR", help="of checkpoints")
@@ -76,8 +76,13 @@ def fetch_(arguments: argparse.Namespace) -> int:
     store = _store(arguments)
     with unowned(arguments.directory):
         path = fetch_newest(store, arguments.directory)
-    print(json.dumps({"path": str(path)}) if arguments.json else shown(path))
-    return DONE
+    if arguments.json:
+        print(json.dumps({"path": str(path) if path else None}))
+    elif path:
+        print(shown(path))
+    else:
+        print(f"no copy in {plain(store.url)}", file=sys.stderr)
+    return DONE if path else NONE
 
 
 def _store(arguments: argparse.Namespace) -> Store:

@@ -38,6 +38,11 @@ class Checkpoints:
     *if_busy*: what happens when a save is due and the last one is not done. "wait": training stands
     until it is, and the save is of the step it was due at. "skip": training goes on, and saves at
     the first step at which it is done.
+
+    *training_data*: where that is read from; said in the log if it is the same file system.
+    *copies*: a URL (`s3://bucket/path`, one a training) to which the newest sound checkpoint is copied
+    every *copy_every_minutes*, beside the training; the newest *keep_copies* stay there. Where
+    the directory holds no checkpoint, the newest copy is fetched.
     """
 
     directory: str | os.PathLike[str]
@@ -45,6 +50,10 @@ class Checkpoints:
     every_minutes: float | None = 30.0
     keep: int = 3
     if_busy: Literal["wait", "skip"] = "wait"
+    training_data: str | os.PathLike[str] | None = None
+    copies: str | None = None
+    copy_every_minutes: int = 120
+    keep_copies: int = 2
 
     def __post_init__(self) -> None:
         """Refuse nonsense with a `UsageError`."""
@@ -54,7 +63,12 @@ class Checkpoints:
             raise UsageError(
                 "Checkpoints: set every_steps or every_minutes, or nothing is saved"
             )
-        for name, value in (("every_steps", self.every_steps), ("keep", self.keep)):
+        for name, value in (
+            ("every_steps", self.every_steps),
+            ("keep", self.keep),
+            ("copy_every_minutes", self.copy_every_minutes),
+            ("keep_copies", self.keep_copies),
+        ):
             whole = isinstance(value, int | None)
             if not whole or (value is not None and value < 1):
                 raise UsageError(f"Checkpoints: {name} is {value!r}; it has to be 1 or more")
@@ -69,6 +83,11 @@ class Checkpoints:
     def path(self) -> Path:
         """The directory."""
         return Path(os.path.abspath(self.directory))  # noqa: PTH100 - resolve() would follow links
+
+    @property
+    def data_path(self) -> Path | None:
+        """Where the training data lies; None: not said."""
+        return None if self.training_data is None else Path(self.training_data)
 
     @property
     def due(self) -> Due:

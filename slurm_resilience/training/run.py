@@ -26,6 +26,7 @@ from slurm_resilience.training.saver import Saver
 from slurm_resilience.training.schedule import Schedule
 from slurm_resilience.training.sound import Loss
 from slurm_resilience.training.state import captured
+from slurm_resilience.training.surroundings import Surroundings, bring_back
 from slurm_resilience.watch.heartbeat import DIRECTORY_VARIABLE, Phase
 
 log = logging.getLogger(__name__)
@@ -68,6 +69,7 @@ class Run:
         self._pulse = _pulse(self._peers.rank)
         self._notice = Notice(WITH_AGENT if self._pulse.is_seen else WITHOUT_AGENT)
         self._saver: Saver | None = None
+        self._surroundings: Surroundings | None = None
         self._last = -1
         self._beat(Phase.START)
 
@@ -86,11 +88,13 @@ class Run:
             raise UsageError("Run: restore() was called before; make a new Run to begin again")
         self._beat(Phase.LOAD)
         before = self._peers.most(self._saved_before)
+        self._peers.first(lambda: bring_back(self._checkpoints))
         if not anew:
             self._peers.first(lambda: look_for(self._directory, before))
         claim = claimed(self._directory, self._peers)
         try:
             self._saver = self._restored(claim, prefer)
+            self._peers.first(self._look_around)
         except ResilienceError:
             if claim:
                 claim.release()
@@ -164,6 +168,9 @@ class Run:
         """Give signals and files back, and save no more. What is being written is still written."""
         if os.getpid() != self._pid:
             return
+        if self._surroundings:
+            self._surroundings.close()
+            self._surroundings = None
         if self._saver:
             self._saver.close()
             self._saver = None
@@ -183,6 +190,11 @@ class Run:
             self.finish()
         else:
             self.close()
+
+    def _look_around(self) -> None:
+        if self._saver:
+            self._surroundings = Surroundings(self._checkpoints, self._saver.saved_step + 1)
+            self._saver.on_saved = self._surroundings.saved
 
     def _restored(self, claim: Claim | None, prefer: Prefer) -> Saver:
         rank = self._peers.rank

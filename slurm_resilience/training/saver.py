@@ -10,6 +10,7 @@ import logging
 import os
 import shutil
 import time
+from collections.abc import Callable
 from concurrent import futures
 from pathlib import Path
 from typing import NamedTuple
@@ -87,6 +88,8 @@ class Saver:
         """What the slowest save took, the one restored among them; 0: none was measured."""
         self.problem: CheckpointError | None = None
         """Why the last save failed, where it did."""
+        self.on_saved: Callable[[Manifest], None] | None = None
+        """On rank 0: told of each save that was read back, in the thread that wrote it."""
         self._reason = ""
         self._directory = checkpoints.path
         self._peers = peers
@@ -220,6 +223,8 @@ class Saver:
         if rank == 0:
             self._unsound.discard(path)
             self._prune()
+            if self.on_saved:
+                self.on_saved(manifest)
         return manifest
 
     def _write_part(self, unfinished: Path, rank: int, frozen: Frozen) -> Part:
