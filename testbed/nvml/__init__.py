@@ -171,7 +171,10 @@ def write(path: Path, gpus: Sequence[GpuState], system: SystemState | None = Non
     for gpu in gpus:
         lines += ["gpu", *_gpu_lines(gpu)]
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    fresh.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    text = "\n".join(lines) + "\n"
+    fresh.write_bytes(
+        text.encode("utf-8", "surrogateescape")
+    )  # "\udcff": a byte that is no text
     fresh.replace(path)
 
 

@@ -278,6 +278,39 @@ def test_one_field_that_fails_hides_no_other(scene: Scene) -> None:
     assert other == whole
 
 
+def test_a_name_that_is_no_text_hides_nothing(scene: Scene) -> None:
+    """A dying card answers with rubbish; the binding fails at it without any NVML error."""
+    scene.show(second(serial="165\udcff"))
+
+    other, gpu = scene.read(thorough=True)["gpus"]
+
+    assert other["serial"] == HEALTHY[0].serial
+    assert "serial" not in gpu
+    assert "can't decode" in gpu["unread"]["serial"]
+    assert gpu["ecc_uncorrected"] == 0
+
+
+NO_DATA = 21
+
+
+@pytest.mark.parametrize(
+    ("function", "field", "why"),
+    [
+        ("nvmlDeviceGetRowRemapperHistogram", "remap_banks_exhausted", "not supported"),
+        ("nvmlDeviceGetRemappedRows", "remap_failed", "NoData"),
+    ],
+)
+def test_no_data_is_news_only_where_a_fault_is_looked_for(
+    scene: Scene, function: str, field: str, why: str
+) -> None:
+    """Drivers have many words for "this board has none"; a fault's own counter must speak."""
+    scene.show(second(returns={function: NO_DATA}))
+
+    gpu = scene.read(live=True, thorough=True)["gpus"][1]
+
+    assert gpu["unread"][field] == why
+
+
 def test_every_question_may_fail_on_its_own(scene: Scene) -> None:
     """A dead card errs at everything, and its neighbour is still read whole."""
     scene.show(second(returns={"*": nvml.UNKNOWN}))

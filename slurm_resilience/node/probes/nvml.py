@@ -10,7 +10,7 @@ from types import ModuleType
 
 TYPE_CHECKING = False  # typing takes longer to import than a probe may run
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     Reader = tuple[tuple[str, ...], Callable[[Any, Any], tuple[Any, ...]]]
@@ -26,6 +26,9 @@ NVML_ERROR_INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND, ARGUMENT_VERSION
 this board or driver has no such thing. The questions are fixed, so an argument that is invalid is one
 that this driver does not know.
 """
+_NOTHING_TO_TELL = (6, 21, 27, 29)
+"""NVML_ERROR_NOT_FOUND, NO_DATA, NOT_READY, INVALID_STATE: likewise, but not where a fault is looked
+for."""
 _MIB = 1 << 20
 
 
@@ -43,11 +46,13 @@ def read(
         nvml.nvmlInit()
     except nvml.NVMLError as error:
         return {"nvml_error": _name(error)}
-    readers = _FAULTS + (_PROCESSES if processes else ())
+    readers: dict[Reader, tuple[int, ...]]
+    readers = dict.fromkeys(_FAULTS + (_PROCESSES if processes else ()), _ABSENT)
     if live or thorough:  # not for the prolog, which has no use for what that imports
         from slurm_resilience.node.probes.nvml_live import LIVE, THOROUGH  # noqa: PLC0415
 
-        readers += (LIVE if live else ()) + (THOROUGH if thorough else ())
+        more = (LIVE if live else ()) + (THOROUGH if thorough else ())
+        readers |= dict.fromkeys(more, _ABSENT + _NOTHING_TO_TELL)
     try:
         return {
             "driver_version": nvml.nvmlSystemGetDriverVersion(),
@@ -84,32 +89,49 @@ def _name(error: Any) -> str:  # noqa: ANN401
     return name if name != "NVMLError" else f"error {error.value}"
 
 
-def _gpu(nvml: Any, index: int, readers: tuple[Reader, ...]) -> dict[str, Any]:  # noqa: ANN401
+def _gpu(nvml: Any, index: int, readers: Mapping[Reader, tuple[int, ...]]) -> dict[str, Any]:  # noqa: ANN401
+    """*readers*, and the errors that mean to each that there is nothing to read."""
     gpu: dict[str, Any] = {"index": index}
     unread: dict[str, str] = {}
     try:
         handle = nvml.nvmlDeviceGetHandleByIndex(index)
-        for fields, read_values in readers:
-            try:
-                for field, value in zip(fields, read_values(nvml, handle), strict=True):
-                    if value is None:
-                        unread[field] = NOT_SUPPORTED
-                    else:
-                        gpu[field] = value
-            except nvml.NVMLError_GpuIsLost:
-                raise
-            except nvml.NVMLError as error:
-                if error.value == nvml.NVML_ERROR_RESET_REQUIRED:
-                    gpu["reset_required"] = True
-                why = NOT_SUPPORTED if error.value in _ABSENT else _name(error)
-                unread |= dict.fromkeys(fields, why)
-            except AttributeError:  # an older binding has no such function
-                unread |= dict.fromkeys(fields, NOT_SUPPORTED)
+        for reader, absent in readers.items():
+            values, missing = _ask(nvml, handle, reader, absent)
+            gpu |= values
+            unread |= missing
     except nvml.NVMLError_GpuIsLost:
         gpu["lost"] = True
     except nvml.NVMLError as error:
         unread["handle"] = _name(error)
     return {**gpu, "unread": unread}
+
+
+def _ask(
+    nvml: Any,  # noqa: ANN401
+    handle: Any,  # noqa: ANN401
+    reader: Reader,
+    absent: tuple[int, ...],
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """What one reader has read, and why it has not; raises only where the GPU is lost."""
+    fields, read_values = reader
+    marks = {}
+    try:
+        values = read_values(nvml, handle)
+    except nvml.NVMLError_GpuIsLost:
+        raise
+    except nvml.NVMLError as error:
+        if error.value == nvml.NVML_ERROR_RESET_REQUIRED:
+            marks["reset_required"] = True
+        why = NOT_SUPPORTED if error.value in absent else _name(error)
+    except AttributeError:  # an older binding has no such function
+        why = NOT_SUPPORTED
+    except ValueError as error:  # a dying card's text is no text
+        why = str(error)
+    else:
+        told = dict(zip(fields, values, strict=True))
+        missing = dict.fromkeys((name for name in fields if told[name] is None), NOT_SUPPORTED)
+        return {name: told[name] for name in fields if name not in missing}, missing
+    return marks, dict.fromkeys(fields, why)
 
 
 def one(function: str, *arguments: Any) -> Callable[[Any, Any], tuple[Any, ...]]:  # noqa: ANN401
