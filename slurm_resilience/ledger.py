@@ -11,6 +11,7 @@ Nothing here is needed to be right: without it the controller goes on from what 
 
 import json
 import logging
+import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator
@@ -132,6 +133,23 @@ class Ledger:
     def _writing(self) -> Iterator[sqlite3.Connection]:
         with _translated(), self._rows:
             yield self._rows
+
+
+def starts_of(path: Path, job: str) -> dict[int, float]:
+    """
+    When each attempt of *job* that a ledger saw began, Unix seconds; nothing is written.
+
+    Empty where there is no file at *path* that we may read; `LedgerError` where it is no ledger.
+    """
+    if not os.access(path, os.R_OK):
+        return {}
+    with _translated():
+        rows = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)
+        try:
+            question = "SELECT attempt, started_at FROM attempts WHERE job = ?"
+            return {attempt: at for attempt, at in rows.execute(question, (job,)) if at}
+        finally:
+            rows.close()
 
 
 def _connected(path: Path | None) -> sqlite3.Connection:

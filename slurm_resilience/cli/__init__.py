@@ -69,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
         drains,
         lint,
         node,
+        plan,
         run,
         status,
     )
@@ -91,6 +92,7 @@ def _parser() -> argparse.ArgumentParser:
         status,
         diagnose,
         lint,
+        plan,
     ):
         group.add_commands(commands)
     return parser

@@ -1,0 +1,244 @@
+"""`plan`: how often to save, how early to be told, what is lost, before a run."""
+
+import argparse
+import math
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from slurm_resilience import config
+from slurm_resilience.errors import UsageError
+from slurm_resilience.plain import plain
+from slurm_resilience.planning import measured as earlier
+from slurm_resilience.planning.facts import Asked, Measured, Plan, Value
+from slurm_resilience.planning.rules import GB, GIB, STATE_BYTES, WEIGHT_BYTES, planned
+from slurm_resilience.slurm.connect import connect
+from slurm_resilience.story import tell
+
+UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+SCALES = {"": 1.0, "K": 1e3, "M": 1e6, "B": 1e9, "G": 1e9, "T": 1e12}
+LONGEST_S = 100 * 365 * 86400.0
+MOST = 1e15
+"""Of anything that is counted here: more is a slip of the keyboard."""
+
+
+def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add this group's commands."""
+    parser = commands.add_parser(
+        "plan",
+        help="how often to save, how early to be told, what is lost",
+        description="Size of a checkpoint, the best interval (Young-Daly), the lead of --signal,"
+        " memory and disk, and how much of the time brings a training forward. What earlier"
+        " attempts and checkpoints have shown takes the place of what is worked out.",
+    )
+    parser.add_argument("--params", type=_scaled, metavar="N", help="parameters: 7e9, 7B, 350M")
+    parser.add_argument("--optimizer", choices=tuple(STATE_BYTES), default="adamw")
+    parser.add_argument(
+        "--precision", choices=tuple(WEIGHT_BYTES), default="mixed",
+        help="of the training; mixed: 16 and 32 bits of each weight are saved",
+    )  # fmt: skip
+    parser.add_argument("--nodes", type=_count, metavar="N")
+    parser.add_argument("--gpus-per-node", type=_count, metavar="N")
+    parser.add_argument(
+        "--write-gbps", type=_positive, metavar="GB/s",
+        help="10^9 bytes a second that all nodes together write to where checkpoints lie",
+    )  # fmt: skip
+    parser.add_argument(
+        "--mtbf", type=_duration, metavar="TIME",
+        help="between two failures of this job as a whole: 8h, 2d",
+    )  # fmt: skip
+    parser.add_argument(
+        "--node-mtbf", type=_duration, metavar="TIME",
+        help="between two failures of one node: 400d; --nodes of them fail as often more",
+    )  # fmt: skip
+    parser.add_argument(
+        "--startup", type=_duration, default=300.0, metavar="TIME",
+        help="from the end of an attempt to the next one's first step (default 5m)",
+    )  # fmt: skip
+    parser.add_argument("--step-s", type=_positive, metavar="SECONDS", help="of one step")
+    parser.add_argument(
+        "--copy-gbps", type=_positive, default=10.0, metavar="GB/s",
+        help="from one GPU to host memory (default 10)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--slowdown", type=_share, default=0.1, metavar="SHARE",
+        help="by which training is slower while a save is written (default 0.1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--gpu-memory-gib", type=_positive, default=80.0, metavar="GIB", help="default 80"
+    )
+    parser.add_argument("--keep", type=_count, default=3, metavar="N", help="checkpoints (3)")
+    parser.add_argument(
+        "--from-job", metavar="ID", help="take failures and times from a job's attempts"
+    )
+    parser.add_argument(
+        "--checkpoints", type=Path, metavar="DIR", help="take size and times from these"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON document and nothing else"
+    )
+    parser.set_defaults(do=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    nodes = arguments.nodes
+    job = checkpoints = Measured()
+    if arguments.from_job is not None:
+        job, nodes_of_job = _of_job(arguments.from_job)
+        nodes = nodes or nodes_of_job
+    if arguments.checkpoints is not None:
+        checkpoints = earlier.of_checkpoints(arguments.checkpoints)
+    for name, value in (("--nodes", nodes), ("--gpus-per-node", arguments.gpus_per_node)):
+        if not value:
+            raise UsageError(f"plan: say {name}")
+    if arguments.mtbf and arguments.node_mtbf:
+        raise UsageError("plan: say --mtbf or --node-mtbf, not both")
+    mtbf_s = arguments.node_mtbf / nodes if arguments.node_mtbf else arguments.mtbf
+    asked = Asked(
+        parameters=arguments.params,
+        optimizer=arguments.optimizer,
+        precision=arguments.precision,
+        nodes=nodes,
+        gpus_per_node=arguments.gpus_per_node,
+        write_gb_per_s=arguments.write_gbps,
+        copy_gb_per_s=arguments.copy_gbps,
+        slowdown=arguments.slowdown,
+        mtbf_s=mtbf_s,
+        startup_s=arguments.startup,
+        step_s=arguments.step_s,
+        gpu_memory_gib=arguments.gpu_memory_gib,
+        keep=arguments.keep,
+    )
+    try:
+        plan = planned(asked, earlier.together(checkpoints, job))
+    except ValueError as error:
+        raise UsageError(f"plan: {error}") from error
+    if arguments.json:
+        document = {"asked": asked, "plan": plan}
+        print(msgspec.json.format(msgspec.json.encode(document)).decode())
+    else:
+        print("\n".join(plain(line) for line in _lines(asked, plan)))
+    return 0
+
+
+def _of_job(name: str) -> tuple[Measured, int]:
+    """What a job's attempts have shown, and its nodes."""
+    settings = config.load()
+    job = connect(settings.slurm).job(name)
+    if job is None:
+        raise UsageError(f"job {name}: Slurm knows it no more; --checkpoints still tells times")
+    (story,) = tell(
+        [job], as_owner=os.geteuid() == 0, timeout_s=settings.requeue.read_timeout_s
+    )
+    base = os.environ.get("XDG_STATE_HOME")
+    own = Path(base) if base else Path.home() / ".local" / "state"
+    # A user's own file is none of root's business.
+    folders = [] if os.geteuid() == 0 else [own / "slurm-resilience"]
+    ledgers = [folder / "ledger.sqlite" for folder in (Path(settings.paths.state), *folders)]
+    return earlier.of_job(story, ledgers, now=time.time()), len(job.nodes) or job.nodes_needed
+
+
+# ── for people ──────────────────────────────────────────────────────────────────────────────
+
+
+def _lines(asked: Asked, plan: Plan) -> Iterator[str]:
+    yield f"{asked.nodes} nodes x {asked.gpus_per_node} GPUs"
+    yield ""
+    yield "| what | plan | from |"
+    yield "|---|---|---|"
+    for what, value, shown in _rows(plan):
+        yield f"| {what} | {shown(value.value)} | {value.source} |"
+    yield ""
+    minutes = max(1, round(plan.interval_s.value / 60))
+    steps = plan.interval_steps
+    every = f"every_steps={steps.value:.0f}, " if steps else ""
+    yield f"    #SBATCH --signal=B:USR2@{plan.signal_lead_s.value:.0f}"
+    yield f'    Checkpoints("…", {every}every_minutes={minutes}, keep={asked.keep})'
+    yield f"    init_process_group(timeout=timedelta(seconds={plan.collective_timeout_s.value:.0f}))"
+    for warning in plan.warnings:
+        yield f"note: {warning}"
+
+
+def _rows(plan: Plan) -> Iterator[tuple[str, Value, Callable[[float], str]]]:
+    yield "checkpoint", plan.checkpoint_bytes, _gb
+    yield "a save takes", plan.save_s, _time
+    yield "training stands still for", plan.blocked_s, _time
+    yield "a save costs", plan.cost_s, _time
+    yield "mean time between failures", plan.mtbf_s, _time
+    yield "save every", plan.interval_s, _time
+    if plan.interval_steps:
+        yield "that is, steps", plan.interval_steps, lambda value: f"{value:.0f}"
+    yield "recovery", plan.recovery_s, _time
+    yield "lost with each failure", plan.lost_per_failure_s, _time
+    yield "lost GPU hours a day", plan.lost_gpu_hours_per_day, lambda value: f"{value:.1f}"
+    yield "ETTR", plan.ettr, lambda value: f"{100 * value:.1f} %"
+    yield "signal lead", plan.signal_lead_s, _time
+    yield "collective time-out", plan.collective_timeout_s, _time
+    yield (
+        "host memory of a node",
+        plan.host_memory_bytes,
+        lambda value: f"{value / GIB:.0f} GiB",
+    )
+    yield "disk for checkpoints", plan.disk_bytes, _gb
+
+
+def _gb(value: float) -> str:
+    return f"{value / GB / 1000:.2f} TB" if value >= 1000 * GB else f"{value / GB:.3g} GB"
+
+
+def _time(value: float) -> str:
+    if value < 120:  # noqa: PLR2004 - two minutes
+        return f"{value:.3g} s"
+    if value < 7200:  # noqa: PLR2004 - two hours
+        return f"{value / 60:.1f} min"
+    return f"{value / 3600:.1f} h" if value < 2 * 86400 else f"{value / 86400:.1f} d"
+
+
+# ── arguments ───────────────────────────────────────────────────────────────────────────────
+
+
+def _scaled(text: str) -> float:
+    found = re.fullmatch(r"([0-9.]+(?:[eE][+]?[0-9]+)?)([KMBGT]?)", text)
+    number = _number(found[1]) * SCALES[found[2]] if found else math.nan
+    if not 1 <= number <= MOST:
+        raise argparse.ArgumentTypeError(f"{text}: a number as 7e9, 7B or 350M")
+    return number
+
+
+def _duration(text: str) -> float:
+    found = re.fullmatch(r"([0-9.]+)([smhd])", text)
+    seconds = _number(found[1]) * UNITS_S[found[2]] if found else math.nan
+    if not 0 < seconds <= LONGEST_S:
+        raise argparse.ArgumentTypeError(f"{text}: a time with its unit, as 90s, 5m, 8h or 2d")
+    return seconds
+
+
+def _positive(text: str) -> float:
+    number = _number(text)
+    if not 0 < number <= MOST:
+        raise argparse.ArgumentTypeError(f"{text}: a number of more than 0")
+    return number
+
+
+def _share(text: str) -> float:
+    number = _number(text)
+    if not 0 <= number <= 1:
+        raise argparse.ArgumentTypeError(f"{text}: a share from 0 to 1")
+    return number
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,6}", text) or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text}: a whole number from 1")
+    return int(text)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan

@@ -1,0 +1,7 @@
+"""
+Before a run: how large a checkpoint is, how often to save, how early to be told, what is lost.
+
+    facts      what is asked and what was measured
+    rules      the arithmetic
+    measured   earlier attempts and checkpoints, read
+"""
