@@ -15,7 +15,7 @@ from typing import NamedTuple
 from slurm_resilience.diagnosis.lines import clean
 
 BLOCK = 4 << 20
-NEAR = 64 << 20
+NEAR = 32 << 20
 """Bytes before the end that are searched for every word."""
 MOST = 4 << 30
 """Bytes before the end that are read at all."""
