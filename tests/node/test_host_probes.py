@@ -83,11 +83,20 @@ class Proc:
 
     def process(  # noqa: PLR0913 - what /proc tells of one
         self, pid: int, name: str, state: str, *, folder: str = "", opens: str = "",
-        stack: str = "", command: str = "",
+        stack: str = "", command: str = "", threads: int = 1,
     ) -> None:  # fmt: skip
         """*folder*: where it is, for a thread: `12/task/13`."""
-        at = folder or str(pid)
-        self.write(f"{at}/stat", f"{pid} ({name}) {state} 1 {pid} {pid} 0 -1 4194304 0 0\n")
+        for at in [folder] if folder else [str(pid), f"{pid}/task/{pid}"]:
+            self._thread(pid, name, state, at, opens, stack, command, threads)
+
+    def _thread(  # noqa: PLR0913, PLR0917 - as above
+        self, pid: int, name: str, state: str, at: str, opens: str, stack: str, command: str,
+        threads: int,
+    ) -> None:  # fmt: skip
+        self.write(
+            f"{at}/stat",
+            f"{pid} ({name}) {state} 1 {pid} {pid} 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 {threads} 0 7\n",
+        )
         self.write(
             f"{at}/status",
             f"Name:\t{name}\nState:\t{state}\nvoluntary_ctxt_switches:\t90\n"
@@ -98,7 +107,6 @@ class Proc:
         (self.root / at / "fd").mkdir()
         if opens:
             (self.root / at / "fd" / "3").symlink_to(opens)
-        (self.root / at / "task").mkdir(exist_ok=True)
 
 
 @pytest.fixture
@@ -137,13 +145,28 @@ Build = Callable[[Proc], None]
         ),
         pytest.param(
             lambda proc: (
-                proc.process(7, "python", "Z"),
+                proc.process(7, "python", "Z", threads=2),
                 proc.process(
                     8, "python", "D", folder="7/task/8", opens="/dev/nvidia0", stack=IN_DRIVER
                 ),
             ),
             [(8, "python", "D", True)],
             id="dead but for a thread that is stuck",
+        ),
+        pytest.param(
+            lambda proc: (
+                proc.process(7, "python", "S", opens="/dev/nvidia0", threads=3),
+                proc.process(
+                    9,
+                    "cuda-EvtHandlr",
+                    "D",
+                    folder="7/task/9",
+                    opens="/dev/nvidia0",
+                    stack=IN_DRIVER,
+                ),
+            ),
+            [(9, "python", "D", True)],
+            id="alive but for a thread that is stuck",
         ),
         pytest.param(lambda proc: proc.process(7, "cp", "D", stack=IN_NFS), [], id="no GPU's"),
         pytest.param(lambda proc: proc.process(7, "bash", "Z"), [], id="no GPU's, not reaped"),

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _STACK = ("nvidia", "nv-", "dcgm")
 """How names of the GPU stack's own processes begin: nvidia-smi, nv-hostengine, …"""
 _DEVICES = "/dev/nvidia"
+_STATE, _THREADS = 0, 17
+"""Where they stand in /proc/PID/stat, behind the name."""
 _IN_DRIVER = ("[nvidia", "[gdrdrv")
 """How /proc/PID/stack names the module that a function is of."""
 
@@ -26,12 +28,12 @@ def read(proc: str) -> dict[str, Any]:
     steps, slurmd = 0, False
     for pid in filter(str.isdecimal, os.listdir(proc)):
         try:
-            name, state = _stat(f"{proc}/{pid}/stat")
+            name, state, threads = _stat(f"{proc}/{pid}/stat")
             if name == "slurmstepd":
                 steps += _is_step(f"{proc}/{pid}")
             elif name == "slurmd":
                 slurmd = True
-            if state in {"D", "Z"}:
+            if state in {"D", "Z"} or threads > 1:
                 stuck += _stuck(f"{proc}/{pid}", int(pid), name, state)
         except (FileNotFoundError, ProcessLookupError):
             continue  # it has ended meanwhile
@@ -50,20 +52,23 @@ def read(proc: str) -> dict[str, Any]:
 
 
 def _stuck(folder: str, pid: int, name: str, state: str) -> Iterator[dict[str, Any]]:
-    """The process, or of one that is dead a thread that is not: its files are still open."""
-    if state == "D":
-        if name.startswith(_STACK) or _holds_gpu(folder):
-            yield _one(folder, pid, name, state)
-        return
-    found = False
-    for thread in os.listdir(f"{folder}/task"):
+    """Its threads in D state, if it is the GPU stack's; else itself, if it is dead."""
+    tasks = os.listdir(f"{folder}/task")
+    threads = [thread for thread in tasks if _waits(f"{folder}/task/{thread}/stat")]
+    for thread in threads:
+        # A dead process shows no open files; its thread that is not dead does.
         task = f"{folder}/task/{thread}"
-        _, state_of_it = _stat(f"{task}/stat")
-        if state_of_it == "D" and (name.startswith(_STACK) or _holds_gpu(task)):
-            found = True
+        if name.startswith(_STACK) or _holds_gpu(task):
             yield _one(task, int(thread), name, "D")
-    if name.startswith(_STACK) and not found:
+    if state == "Z" and not threads and name.startswith(_STACK):
         yield _one(folder, pid, name, state)
+
+
+def _waits(path: str) -> bool:
+    try:
+        return _stat(path)[1] == "D"
+    except (FileNotFoundError, ProcessLookupError):
+        return False  # threads come and go while the others stay
 
 
 def _one(folder: str, pid: int, name: str, state: str) -> dict[str, Any]:
@@ -76,12 +81,14 @@ def _one(folder: str, pid: int, name: str, state: str) -> dict[str, Any]:
     }
 
 
-def _stat(path: str) -> tuple[str, str]:
+def _stat(path: str) -> tuple[str, str, int]:
+    """Name, state, number of threads."""
     with open(path, encoding="utf-8", errors="replace") as file:
         text = file.read()
     # A name may hold spaces and brackets.
     head, _, tail = text.rpartition(")")
-    return head.partition("(")[2], tail.split(maxsplit=1)[0]
+    fields = tail.split()
+    return head.partition("(")[2], fields[_STATE], int(fields[_THREADS])
 
 
 def _is_step(folder: str) -> bool:
