@@ -22,7 +22,7 @@ from slurm_resilience.checkpoint_files.copies import copied, copy_newest, fetch_
 from slurm_resilience.checkpoint_files.listing import directory_name, found, look, problems
 from slurm_resilience.checkpoint_files.store import Store
 from slurm_resilience.cli import main
-from slurm_resilience.errors import CheckpointError, UsageError
+from slurm_resilience.errors import CheckpointCopyError, UsageError
 from slurm_resilience.training import Checkpoints, Run
 from tests.missing import missing
 from tests.training.jobs import Level
@@ -234,10 +234,8 @@ def test_a_copy_that_names_other_files_is_refused(
     assert not (tmp_path / "evil").exists()
 
 
-def test_a_copy_too_large_for_the_disk_is_refused_before_it_is_fetched(
-    store: Store, directory: Path
-) -> None:
-    """One line with both sizes."""
+def test_a_copy_whose_manifest_has_absurd_sizes_is_none(store: Store, directory: Path) -> None:
+    """Nothing is allocated or fetched for it."""
     entry = found(directory)[0]
     assert entry.manifest
     name = copy_newest(directory, store, keep=1)
@@ -245,8 +243,7 @@ def test_a_copy_too_large_for_the_disk_is_refused_before_it_is_fetched(
     text = manifests.encoded(msgspec.structs.replace(entry.manifest, files=huge))
     store.write(f"{name}/{manifests.NAME}", iter([text]))
 
-    with pytest.raises(CheckpointError):
-        fetch_newest(store, directory)
+    assert fetch_newest(store, directory) is None
 
     assert not list(directory.glob(".saving-*"))
 
@@ -327,3 +324,79 @@ def test_kills_in_mid_copy_leave_only_whole_copies(
             assert restored(there) == (6, 5)
             store.delete(copy.name, folder=True)
     assert kinds, "nothing was ever there"
+
+
+def trained(directory: Path, url: str, steps: int) -> int:
+    """Train up to *steps*, copying; where the training began."""
+    model = Level()
+    checkpoints = Checkpoints(directory, every_steps=1, copies=url, copy_every_minutes=1)
+    run = Run(checkpoints=checkpoints, state={"model": model})
+    start = run.restore()
+    for step in range(start, steps):
+        model.rise(step)
+        run.step(step)
+    store = Store(url)
+    if start < steps:
+        wait_for(lambda: copied(store), within_s=60)
+    run.finish()
+    return start
+
+
+def test_a_run_copies_beside_the_training_and_begins_from_there(
+    store: Store, tmp_path: Path
+) -> None:
+    """The directory is lost; the next attempt fetches the copy by itself."""
+    directory = tmp_path / "fast"
+    directory.mkdir()
+    trained(directory, store.url, 3)
+    (step,) = {copy.manifest.step for copy in copied(store)}
+    shutil.rmtree(directory)
+
+    start = trained(directory, store.url, step + 1)
+
+    assert start == step + 1
+
+
+def test_a_run_does_not_begin_anew_where_the_copies_cannot_be_asked(
+    s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There may be weeks of training in them."""
+    for name, value in {**s3.environment, "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}.items():
+        monkeypatch.setenv(name, value)
+
+    with pytest.raises(CheckpointCopyError, match="nothing fetched from s3://bucket/x"):
+        trained(tmp_path / "fast", "s3://bucket/x", 1)
+
+
+def test_the_copier_ends_with_a_training_that_is_killed(tmp_path: Path) -> None:
+    """However that ends: it holds the other end of a pipe."""
+    directory = tmp_path / "c"
+    directory.mkdir()
+    script = (
+        "import sys, subprocess, os, time\n"
+        "from pathlib import Path\n"
+        "from slurm_resilience.training.surroundings import Surroundings\n"
+        "from slurm_resilience.training import Checkpoints\n"
+        "around = Surroundings(Checkpoints(sys.argv[1], copies=sys.argv[2]), 0)\n"
+        "print(around._copier.pid, flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(directory), f"file://{tmp_path}/copies"],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as training:
+        assert training.stdout
+        copier = int(training.stdout.readline())
+        assert Path(f"/proc/{copier}").exists()
+        training.kill()
+
+    wait_for(lambda: not is_running(copier))
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process is there and no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
