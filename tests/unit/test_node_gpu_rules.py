@@ -183,6 +183,40 @@ def test_a_threshold_is_a_sites_own(
     assert told(recorded(name), NodeSettings(thresholds=thresholds)) == findings
 
 
+@pytest.mark.parametrize(
+    ("changes", "until_s", "found"),
+    [
+        pytest.param([(0, 0), (1, 177)], 1.0, [], id="177 at once"),
+        pytest.param([(0, 0), (1, 700)], 1.0, ["warn"], id="700 within a second"),
+        pytest.param([(0, 0), (300, 5_310_000)], 300.0, ["drain-when-idle"], id="17700/s"),
+        pytest.param(
+            [(0, 0), (36_000, 5_310_000)], 36_000.0, ["drain-when-idle"], id="after a long calm"
+        ),
+        pytest.param(
+            [(0, 0), (300, 5_310_000)], 80_000.0, ["drain-when-idle"], id="it rests now"
+        ),
+        pytest.param([(0, 0), (300, 5_310_000), (600, 3)], 600.0, [], id="it was reset"),
+        pytest.param(
+            [(0, 9_000_000), (300, 0), (600, 450_000)],
+            600.0,
+            ["drain-when-idle"],
+            id="and again",
+        ),
+        pytest.param([(0, 49_000_000)], 80_000.0, [], id="a great total of old"),
+    ],
+)
+def test_a_storm_is_a_rate_that_stands_until_the_reset(
+    changes: list[tuple[float, float]], until_s: float, found: list[str]
+) -> None:
+    """Neither a handful between two close readings nor a total of old is one."""
+    gpu = GpuFacts(0, uuid=f"{UUID}0", ecc_corrected=int(changes[-1][1]))
+    trend = Trend(f"{UUID}0", "ecc_corrected", tuple(changes), until_s)
+
+    findings = judge(NodeFacts("n1", gpus=(gpu,), trends=(trend,)), NodeSettings())
+
+    assert [one.severity.value for one in findings if one.check == "ecc-storm"] == found
+
+
 def test_a_gpu_without_a_limit_of_its_own_is_judged_by_the_setting() -> None:
     """Only where the board tells neither a temperature nor a margin."""
     hot = NodeFacts("n1", gpus=(GpuFacts(0, temperature_c=93),))

@@ -48,7 +48,6 @@ FINDINGS: dict[str, list[str]] = {
     "h100_ecc_storm": ["drain-when-idle ecc-storm gpu1"],
     "h100_ecc_corrected_often": ["warn ecc-storm gpu1"],
     "h100_ecc_corrected_177": [],
-    "h100_ecc_storm_long_over": [],
     "h100_ecc_counter_began_anew": [],
     "h100_ecc_corrected_very_many": ["warn ecc-corrected gpu1"],
     "h100_sram_uncorrected": [
@@ -117,6 +116,7 @@ FINDINGS: dict[str, list[str]] = {
     "gpu_process_left": ["warn gpu-process-left gpu1"],
     "gpu_process_of_a_job": [],
     "h100_inforom_corrupted": ["warn inforom-corrupted gpu1"],
+    "h100_ecc_storm_not_reset_since": ["drain-when-idle ecc-storm gpu1"],
     "v100_healthy": [],
     "v100_retired_pages_pending": ["drain-when-idle retired-pages-pending gpu1"],
     "geforce_healthy": [],

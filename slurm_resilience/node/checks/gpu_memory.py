@@ -41,8 +41,8 @@ GPU_MEMORY_CHECKS: dict[str, Check] = {
         probe="nvml",
         meaning="memory errors are being corrected at a rate that slows the GPU",
         rule=(
-            "over `thresholds.rate_window_s`: from `ecc_corrected_per_s` warn, from "
-            "`ecc_storm_per_s` drain when idle"
+            "over `thresholds.rate_window_s`: from `ecc_corrected_per_s` warn; from "
+            "`ecc_storm_per_s` drain when idle, until the count begins anew"
         ),
         why=(
             "17,700 a second went on for hours on a GPU that passed for healthy, and took its "

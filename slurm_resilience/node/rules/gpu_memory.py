@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from slurm_resilience.node.facts import NodeFacts
 from slurm_resilience.node.findings import Finding, Severity
-from slurm_resilience.node.rules.of_gpu import finding, rate_of
+from slurm_resilience.node.rules.of_gpu import finding, rates_since_reset
 from slurm_resilience.node.rules.rule import Rule
 from slurm_resilience.node.settings import NodeSettings
 
@@ -41,14 +41,21 @@ def ecc_corrected(facts: NodeFacts, settings: NodeSettings) -> Iterator[Finding]
 
 
 def ecc_storm(facts: NodeFacts, settings: NodeSettings) -> Iterator[Finding]:
-    """A total says nothing of how fast it grows; a storm slows the GPU, and the driver with it."""
+    """
+    A total says nothing of how fast it grows; a storm slows the GPU, and the driver with it.
+
+    A GPU that rests has no errors, so a storm stands until the count begins anew: until the reset.
+    """
     want = settings.thresholds
     for gpu in facts.gpus or ():
-        rate = rate_of(facts, gpu, "ecc_corrected", want.rate_window_s)
-        if rate >= want.ecc_corrected_per_s:
-            is_storm = rate >= want.ecc_storm_per_s
-            severity = Severity.DRAIN_WHEN_IDLE if is_storm else Severity.WARN
-            yield finding(gpu, "ecc-storm", severity, f"{rate:.0f} corrected memory errors/s")
+        rate, peak = rates_since_reset(facts, gpu, "ecc_corrected", want.rate_window_s)
+        if peak >= want.ecc_storm_per_s:
+            detail = f"{peak:.0f} corrected memory errors/s since its last reset"
+            yield finding(gpu, "ecc-storm", Severity.DRAIN_WHEN_IDLE, detail)
+        elif rate >= want.ecc_corrected_per_s:
+            yield finding(
+                gpu, "ecc-storm", Severity.WARN, f"{rate:.0f} corrected memory errors/s"
+            )
 
 
 def ecc_mode(facts: NodeFacts, settings: NodeSettings) -> Iterator[Finding]:
