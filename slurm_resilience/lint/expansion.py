@@ -3,7 +3,8 @@
 import re
 from collections.abc import Sequence
 
-from slurm_resilience.lint.shell import Word, words_in
+from slurm_resilience.lint.shell import words_in
+from slurm_resilience.lint.words import Word
 
 MOST = 20_000
 """Characters of one expanded word: a script can double a text with every line."""

@@ -8,7 +8,8 @@ import msgspec
 
 from slurm_resilience.lint.expansion import Variables, assignment
 from slurm_resilience.lint.options import Option, directive_words, parse
-from slurm_resilience.lint.shell import Simple, simple_commands
+from slurm_resilience.lint.shell import simple_commands
+from slurm_resilience.lint.words import Document, Simple
 
 SHELLS = frozenset({"bash", "sh", "zsh", "ksh", "dash"})
 DECLARING = frozenset({"export", "declare", "local", "readonly", "typeset"})
@@ -43,6 +44,16 @@ class Command(msgspec.Struct, frozen=True):
         return basename(self.words[0]) if self.words else ""
 
 
+class Inner(msgspec.Struct, frozen=True):
+    """A script that another one hands to sbatch: `--wrap`, or a here document."""
+
+    script: "Script"
+    line: int
+    """Of the sbatch."""
+    offset: int | None
+    """Lines before its own first one; None: it stands in the sbatch's own line."""
+
+
 class Script(msgspec.Struct, frozen=True):
     """One file."""
 
@@ -61,6 +72,7 @@ class Script(msgspec.Struct, frozen=True):
     assignments: tuple[Assignment, ...] = ()
     silenced: tuple[tuple[str, int], ...] = ()
     """Rule and line of each `# slurm-resilience: ignore=…`."""
+    inner: tuple[Inner, ...] = ()
 
     def option(self, name: str) -> Option | None:
         """The last *name* that sbatch is given, which is the one that counts."""
@@ -78,6 +90,10 @@ class Script(msgspec.Struct, frozen=True):
 
 def read(text: str) -> Script:
     """The script in *text*; never fails."""
+    return _script(text, depth=0)
+
+
+def _script(text: str, *, depth: int) -> Script:
     lines = tuple(re.findall(r"[^\n]*\n|[^\n]+", text))
     words, is_het, last, end = _directives(lines)
     interpreter = lines[0][2:].strip() if lines and lines[0].startswith("#!") else ""
@@ -93,9 +109,12 @@ def read(text: str) -> Script:
     if interpreter and not script.is_shell:
         return script
     reading = _Reading()
-    reading.read(simple_commands(text.replace("\r\n", "\n")), None, depth=0)
+    reading.read(simple_commands(text.replace("\r\n", "\n")), None, depth=depth)
     return msgspec.structs.replace(
-        script, commands=tuple(reading.commands), assignments=tuple(reading.assignments)
+        script,
+        commands=tuple(reading.commands),
+        assignments=tuple(reading.assignments),
+        inner=tuple(reading.inner),
     )
 
 
@@ -150,6 +169,7 @@ class _Reading:
     def __init__(self) -> None:
         self.commands: list[Command] = []
         self.assignments: list[Assignment] = []
+        self.inner: list[Inner] = []
         self._variables = Variables()
 
     def read(self, found: Sequence[Simple], under: Command | None, *, depth: int) -> None:
@@ -179,6 +199,33 @@ class _Reading:
                     step=under.step if under else None,
                 )
                 self._command(command, depth)
+                if command.name == "sbatch" and depth < DEEPEST:
+                    self._submission(command, simple.document, depth)
+
+    def _submission(self, command: Command, document: Document | None, depth: int) -> None:
+        """What this sbatch is handed, where it stands here; its own options come last."""
+        words = [(word, command.line) for word in command.words[1:]]
+        options = parse(words, tool="sbatch").options
+        wrapped = next((one.value for one in options if one.name == "wrap"), None)
+        if wrapped is not None:
+            text, offset = f"#!/bin/sh\n{wrapped}", None
+        elif document is not None:
+            text, offset = document.text, document.line - 1
+            if document.expands:
+                text = self._variables.expanded(text).replace("\\$", "$")
+        else:
+            return
+        script = _script(text, depth=depth + 1)
+        placed = [
+            Option(one.name, one.value, 0 if offset is None else max(0, one.line - offset))
+            for one in options
+        ]
+        script = msgspec.structs.replace(
+            script,
+            options=(*script.options, *placed),
+            last_directive=max(script.last_directive, 1),
+        )
+        self.inner.append(Inner(script, command.line, offset))
 
     def _assign(self, parts: tuple[str, str, bool], line: int) -> None:
         name, value, appended = parts

@@ -64,8 +64,11 @@ class Launch(msgspec.Struct, frozen=True):
 
     @property
     def is_something_else(self) -> bool:
-        """Whether its name says evaluation, conversion, a benchmark or the like."""
-        return bool(_ELSE.search(self._program))
+        """Whether its name, or that of its folder, says evaluation, conversion, a test or the like."""
+        folder, _, name = self._program.rpartition("/")
+        if _ELSE.search(name):
+            return True
+        return bool(_ELSE.search(basename(folder))) and not _TRAINS.search(name)
 
     @property
     def _program(self) -> str:

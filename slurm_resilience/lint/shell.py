@@ -2,7 +2,7 @@
 A bash text -> its commands, leniently: what cannot be understood is passed over, never an error.
 
 Only what tells how ranks are started is kept: words, whether a command runs in the background, in
-a loop, in a function. Commands inside `$(…)`, here documents and arithmetic are not looked at.
+a loop, in a function, its here document. Commands inside `$(…)` and arithmetic are not looked at.
 """
 
 import re
@@ -10,6 +10,7 @@ import re
 import msgspec
 
 from slurm_resilience.lint.quoting import closing, unquoted
+from slurm_resilience.lint.words import Document, Simple, Word
 
 _SPACE = " \t\r\f\v"
 _ASSIGNED_LIST = re.compile(r"[A-Za-z_]\w*\+?=")
@@ -21,23 +22,6 @@ _STRIPPED = frozenset({"if", "then", "elif", "else", "do", "while", "until", "{"
 """Words before a command that are not its name."""
 FAILED_READS = 8
 """Times the length of the text that may be searched in vain for a closing quote or bracket."""
-
-
-class Word(msgspec.Struct, frozen=True):
-    """One word without its quotes; `split`: bash would split it further once it is expanded."""
-
-    text: str
-    split: bool = True
-
-
-class Simple(msgspec.Struct, frozen=True):
-    """One simple command."""
-
-    words: tuple[Word, ...]
-    line: int
-    background: bool = False
-    in_loop: bool = False
-    function: str = ""
 
 
 def simple_commands(text: str, *, first_line: int = 1) -> list[Simple]:
@@ -69,7 +53,8 @@ class _Reader:
         self._loops = 0
         self._functions: list[tuple[str, int]] = []
         self._next_function = ""
-        self._documents: list[tuple[str, bool]] = []
+        self._documents: list[tuple[Word, bool, int]] = []
+        """Delimiter, whether tabs before it are passed over, index of the command."""
         self._patience = FAILED_READS * len(text) + 1000
 
     def read(self) -> None:
@@ -96,8 +81,6 @@ class _Reader:
             else:
                 self._word()
         self._end(background=False)
-
-    # ── words ───────────────────────────────────────────────────────────────────────────────
 
     def _word(self) -> None:
         line = self._line
@@ -188,8 +171,6 @@ class _Reader:
             self._close("{")
         return text in _STRIPPED or text in {"}", "done", "fi", "esac"}
 
-    # ── between commands ────────────────────────────────────────────────────────────────────
-
     def _operator(self, one: str) -> None:
         pair = self._text[self._at : self._at + 2]
         if pair in {"&>", ">&"}:
@@ -244,7 +225,7 @@ class _Reader:
             self._at += dash
             self._pass_spaces()
             if self._at < len(text) and text[self._at] not in "\n;&|()<>":
-                self._documents.append((self._read_word().text, dash))
+                self._documents.append((self._read_word(), dash, len(self.commands)))
             return
         elif text[self._at : self._at + 2] in {"<(", ">("}:
             if self._enclosed(2, ")") is None:
@@ -292,14 +273,23 @@ class _Reader:
             self._pipeline = len(self.commands)
 
     def _skip_documents(self) -> None:
-        for delimiter, dash in self._documents:
+        for delimiter, dash, index in self._documents:
+            start, first_line = self._at, self._line
+            stop = start
             while self._at < len(self._text):
                 end = self._end_of_line()
                 line = self._text[self._at : end].rstrip("\r")
+                stop = self._at
                 self._at = min(end + 1, len(self._text))
                 self._line += 1
-                if (line.lstrip("\t") if dash else line) == delimiter:
+                if (line.lstrip("\t") if dash else line) == delimiter.text:
                     break
+                stop = self._at
+            if index < len(self.commands):
+                document = Document(self._text[start:stop], first_line, delimiter.split)
+                self.commands[index] = msgspec.structs.replace(
+                    self.commands[index], document=document
+                )
         self._documents = []
 
     def _end_of_line(self) -> int:

@@ -55,6 +55,8 @@ ONE_DOOR = {
     "yaml": ("slurm_resilience.config",),
     "filelock": ("slurm_resilience.locks",),
     "torch": ("slurm_resilience.training",),
+    "lightning": ("slurm_resilience.training.lightning",),
+    "transformers": ("slurm_resilience.training.huggingface",),
     "fsspec": ("slurm_resilience.checkpoint_files.store",),
 }
 """Where a foreign library may be imported: that module, or modules of that package."""
@@ -147,6 +149,7 @@ PURE_BESIDE: dict[str, tuple[str, ...]] = {
     "slurm_resilience.doctor": ("findings",),
     "slurm_resilience.lint": (
         "asked", "expansion", "findings", "fix", "launches", "nccl", "options", "quoting", "shell",
+        "words",
     ),
     "slurm_resilience.diagnosis": ("exceptions", "lines", "suspects", "traceback"),
     "slurm_resilience.requeue": ("mark",),

@@ -147,7 +147,7 @@ PIECES = st.sampled_from(
         "#!/bin/bash\n", "#SBATCH ", "--nodes=2", "-N", "--signal=B:USR2@60", " ", "\n", "\r\n", "\\\n",
         "'", '"', "`", "$(", "${", "$((", "((", "))", "(", ")", "{", "}", ";", "&", "|", "<<EOF\n", "EOF\n",
         "<<-'x'\n", "<(", ">&2", "for ", "while ", "do ", "done", "if ", "fi", "function f ", "f() ", "A=", "A+=",
-        "A=(", "$A", "${A[@]}", "${A:-$A}", "srun ", "torchrun ", "exec ", "bash -c ", "trap ", "wait", "python ",
+        "A=(", "$A", "${A[@]}", "${A:-$A}", "srun ", "sbatch ", "--wrap=", "torchrun ", "exec ", "bash -c ", "trap ", "wait", "python ",
         "train.py", " --master_port ", "9" * 5000, "slurm-resilience run -- ", "hetjob", "\0", "\ud800", "é", "#",
         "# slurm-resilience: ignore=x,,y", "scontrol requeue $SLURM_JOB_ID", "export NCCL_IB_TIMEOUT=",
     ]

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from slurm_resilience.lint.facts import Script
 from slurm_resilience.lint.findings import Finding, Rule, View, view
 from slurm_resilience.lint.rules import layout, notice, paths, submission, variables
@@ -49,13 +51,26 @@ IDS = frozenset(BY_ID)
 
 def judge(script: Script, *, save_s: float | None = None) -> list[Finding]:
     """
-    Everything that is wrong with *script* and not silenced in it, by line.
+    Everything that is wrong with *script* and not silenced in it, by line; scripts that it hands
+    to sbatch included.
 
     *save_s*: what the last save took, where that is known.
     """
-    seen = view(script, save_s=save_s)
     silenced = {name for name, _ in script.silenced}
-    findings = [
-        finding for rule in RULES if rule.id not in silenced for finding in rule.judge(seen)
-    ]
-    return sorted(findings, key=lambda finding: finding.line)
+    findings = _all(script, save_s)
+    kept = [finding for finding in findings if finding.rule not in silenced]
+    return sorted(kept, key=lambda finding: finding.line)
+
+
+def _all(script: Script, save_s: float | None) -> Iterator[Finding]:
+    seen = view(script, save_s=save_s)
+    for rule in RULES:
+        yield from rule.judge(seen)
+    for inner in script.inner:
+        for finding in _all(inner.script, save_s):
+            # The outer shell has put in the values, and its own comments are judged there.
+            if finding.rule not in {"variable-in-directive", "unknown-ignore"}:
+                at = inner.line
+                if inner.offset is not None and finding.line:
+                    at = inner.offset + finding.line
+                yield replace(finding, line=at, edit=None)
