@@ -15,6 +15,7 @@ from slurm_resilience.diagnosis.exceptions import misused, user_error
 from slurm_resilience.diagnosis.facts import Accused, Diagnosis, Evidence, Left, Record, Said
 from slurm_resilience.diagnosis.rules import (
     ALL,
+    DONE,
     FINISHED,
     MISUSED,
     STUCK_TOGETHER,
@@ -33,6 +34,9 @@ _TIER = {"outside": "symptom"}
 """How a process ended, and that somebody ended it: whichever came first."""
 MOMENT_S = 120.0
 """Lines closer than this tell of one event."""
+OLD_S = 6 * 3600.0
+"""A kernel line so long before the last line of all tells of another event."""
+YEAR_S = 366 * 86400.0
 MOST_EVIDENCE = 10
 LONG = 800
 """Characters of a line that is shown."""
@@ -53,7 +57,8 @@ _RECORDS = {
 
 def decide(left: Left) -> Diagnosis:
     """Why the attempt ended."""
-    matches = [Match(row, said) for said, row in _rows(left.said)]
+    left = msgspec.structs.replace(left, said=_in_one_year(left.said))
+    matches = _recent([Match(row, said) for said, row in _rows(left.said)], left.said)
     recorded = _recorded(left.record)
     if recorded is not None:
         return _diagnosis(recorded, _of_record(recorded, left, matches), left)
@@ -96,6 +101,31 @@ def first(matches: Sequence[Match]) -> Match:
 
 def _first_first(chosen: Match, same: Sequence[Match]) -> list[Match]:
     return [chosen, *(match for match in sorted(same, key=_moment) if match is not chosen)]
+
+
+def _in_one_year(said: Sequence[Said]) -> tuple[Said, ...]:
+    """A night from December to January in order: few formats tell the year."""
+    stamps = [one.at for one in said if one.at is not None]
+    if not stamps or max(stamps) - min(stamps) < YEAR_S / 2:
+        return tuple(said)
+    return tuple(
+        one
+        if one.at is None or one.at > YEAR_S / 2
+        else msgspec.structs.replace(one, at=one.at + YEAR_S)
+        for one in said
+    )
+
+
+def _recent(matches: list[Match], said: Sequence[Said]) -> list[Match]:
+    """Without what a kernel log, which often holds weeks, tells of other days."""
+    last = max((one.at for one in said if one.at is not None), default=0.0)
+    return [
+        match
+        for match in matches
+        if match.said.at is None
+        or last - match.said.at < OLD_S
+        or not _KERNEL.search(match.said.text)
+    ]
 
 
 def _rows(said: Sequence[Said]) -> Iterator[tuple[Said, Row]]:
@@ -168,7 +198,7 @@ def _refined(row: Row, matches: list[Match], left: Left) -> Diagnosis:
             return _diagnosis(TOGETHER, matches, left, suspects)
     ranks = {text[1] for match in matches if (text := _RANK.search(match.said.text))}
     if row.accuses == "lone" and len(ranks) > 1:
-        return _diagnosis(STUCK_TOGETHER, matches, left, ())
+        row, suspects = STUCK_TOGETHER, ()
     if row.role == "fallout" and left.slowed is not None and row.class_ != "network":
         row = msgspec.structs.replace(
             row,
@@ -176,10 +206,15 @@ def _refined(row: Row, matches: list[Match], left: Left) -> Diagnosis:
             advice=f"steps took several times longer before the end; {row.advice}",
         )
         matches = [*matches, Match(row, left.slowed)]
+    done = any(DONE.search(one.text) and not one.survived for one in left.said)
+    if done and row.class_ in {"software", "network", "hardware"} and row.retry == "same-nodes":
+        advice = f"the training had said that it was done: see that its results are whole; {row.advice}"
+        row = msgspec.structs.replace(row, retry="stop", advice=advice)
     return _diagnosis(row, matches, left, suspects)
 
 
 _RANK = re.compile(r"\[rank(\d+)\]")
+_KERNEL = re.compile(r"NVRM|kernel:|SXid|mlx5_core|oom[-_]kill|Out of memory: Kill")
 
 
 def _excerpt(match: Match) -> str:

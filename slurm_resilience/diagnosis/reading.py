@@ -12,7 +12,7 @@ from slurm_resilience.diagnosis.exceptions import KEPT
 from slurm_resilience.diagnosis.facts import Left, Record, Said
 from slurm_resilience.diagnosis.lines import clean, seconds_of
 from slurm_resilience.diagnosis.log_file import MANY_STEPS, MOVES, Hit, LogFile, Scan
-from slurm_resilience.diagnosis.rules import row_of
+from slurm_resilience.diagnosis.rules import DONE, row_of
 from slurm_resilience.errors import UsageError
 from slurm_resilience.plain import plain
 
@@ -55,7 +55,7 @@ def matters(line: str) -> bool:
     """Whether a line may decide."""
     if row_of(line) is not None:
         return True
-    return any(pattern.search(line) for pattern in (_EXCEPTION, _WORLD, KEPT))
+    return any(pattern.search(line) for pattern in (_EXCEPTION, _WORLD, KEPT, DONE))
 
 
 def _read(path: Path) -> tuple[list[Said], Said | None]:

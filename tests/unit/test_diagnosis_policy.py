@@ -240,6 +240,32 @@ def test_nodes_that_go_together_are_one_event(
     assert decided(*lines, domains=domains).class_ == class_
 
 
+def test_what_hangs_after_the_last_step_needs_no_retry() -> None:
+    """The work is done; another attempt would do it again, or hang again."""
+    lines = [TIMEOUT.format(rank, 1580) for rank in (0, 1)]
+
+    assert decided(*lines).retry == "same-nodes"
+    assert decided("finished: step 2000", *lines).retry == "stop"
+    assert decided("Training completed. Do not forget to share", *lines).retry == "stop"
+    assert decided("finished: step 2000", ECC).retry == "exclude-node"
+
+
+def test_a_kernel_log_of_weeks_accuses_nobody_of_last_month() -> None:
+    """Only what it says of the last hours before the end counts."""
+    old = "Feb 11 02:07:03 node04 kernel: NVRM: Xid (PCI:0000:44:00): 79, GPU has fallen off the bus"
+
+    assert decided(old, "[E321 02:07:00.0 x] Connection reset by peer").cause == "peer-closed"
+    assert decided(old).cause == "gpu-lost"
+
+
+def test_new_year_comes_after_december() -> None:
+    """The line of the old year is the first."""
+    later = "[E101 00:01:00.0 x] CUDA error: unspecified launch failure"
+    sooner = "[E1231 23:50:00.0 x] CUDA error: an illegal memory access was encountered"
+
+    assert decided(later, sooner).cause == "cuda-illegal-access"
+
+
 def test_steps_that_slowed_before_ranks_lost_each_other_point_at_the_network() -> None:
     """Latency up several-fold, then the end."""
     slow = Said("step 59000 (came 7311 s after the one before, usually 124 s)", "x", 9)

@@ -79,6 +79,11 @@ TORCHRUN_STATUS = re.compile(r"exitcode\s*: (-?\d+)")
 TORCHRUN_END = re.compile(r"failed \(exitcode: -?\d+\) local_rank: ")
 """From here on torchrun speaks of itself: a traceback of its own, and a table."""
 TORCHRUN_LOG = re.compile(r"torch[./]distributed[./](?:run|elastic|launcher)\b")
+DONE = re.compile(
+    r"^finished: step \d+|Training completed\. Do not forget|`Trainer\.fit` stopped: `max_"
+    r"|\b[Tt]raining (?:is |has )?(?:completed|finished|done)\b"
+)
+"""A program's own word that the training's work is whole."""
 SURVIVED = re.compile(r"; training goes on$")
 """Our own word for trouble that a program lived through: not what ended it."""
 
