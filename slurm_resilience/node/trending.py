@@ -71,7 +71,7 @@ def readings(facts: NodeFacts) -> Iterator[tuple[str, str, float]]:
         )
     for device in facts.pcie:
         yield from _of(device, device.address, PCIE_COUNTERS)
-    for drive in facts.drives:
+    for drive in facts.drives or ():
         yield from _of(drive, drive.name, DRIVE_COUNTERS)
     for of_node, counters in (
         (facts.memory, MEMORY_COUNTERS),

@@ -410,6 +410,28 @@ def test_memory_that_was_taken_out_of_use_is_read(tmp_path: Path) -> None:
     assert (found["poisoned_kib"], found["machine_checks"]) == (8, 2)
 
 
+def test_the_module_that_makes_errors_is_named(tmp_path: Path) -> None:
+    """As the board calls it, else by its place; one without errors is left out."""
+    sysfs.write_healthy(tmp_path)
+    for place, label, corrected in (
+        ("dimm0", "CPU_SrcID#0_MC#0_Chan#0_DIMM#0", 4),
+        ("dimm1", "CPU_SrcID#0_MC#0_Chan#1_DIMM#0", 0),
+        ("rank3", "", 2),
+    ):
+        folder = tmp_path / "devices/system/edac/mc/mc0" / place
+        folder.mkdir()
+        (folder / "dimm_label").write_text(f"{label}\n")
+        (folder / "dimm_ce_count").write_text(f"{corrected}\n")
+        (folder / "dimm_ue_count").write_text("0\n")
+
+    dimms = memory.read("/proc", str(tmp_path))["dimms"]
+
+    assert [(one["label"], one["corrected"]) for one in dimms] == [
+        ("CPU_SrcID#0_MC#0_Chan#0_DIMM#0", 4),
+        ("mc0/rank3", 2),
+    ]
+
+
 LOST = """
 cd "$0"
 { "$1" -m testbed.hung_disk "$2" & echo $! >"$2.pid"; } | grep -q -m1 hung

@@ -139,16 +139,19 @@ NVME_VERBOSE = {
 HEALTHY = {"critical_warning": 0, "percent_used": 3, "media_errors": 0}
 
 
-def nvme_drive(root: Path, name: str, transport: str = "pcie") -> None:
+def nvme_drive(root: Path, name: str, *, transport: str = "pcie", state: str = "live") -> None:
     folder = root / "class/nvme" / name
     folder.mkdir(parents=True)
     (folder / "transport").write_text(f"{transport}\n")
+    (folder / "state").write_text(f"{state}\n")
 
 
 def scsi_drive(root: Path, name: str, *, removable: int = 0) -> None:
     folder = root / "block" / name
     folder.mkdir(parents=True)
     (folder / "removable").write_text(f"{removable}\n")
+    (folder / "device").mkdir()
+    (folder / "device" / "state").write_text("running\n")
 
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may ask a drive")
@@ -174,7 +177,9 @@ def test_an_nvme_drive_is_read(
     nvme_drive(tmp_path, "nvme1", transport="tcp")
     tools.add("nvme", json.dumps(log))
 
-    assert tools.ask(drives.read, sysfs=str(tmp_path)) == [{"name": "nvme0", **found}]
+    assert tools.ask(drives.read, sysfs=str(tmp_path)) == [
+        {"name": "nvme0", "state": "live", **found}
+    ]
 
 
 @as_root
@@ -193,7 +198,7 @@ def test_a_drive_that_answers_in_an_unknown_form_hides_no_other(
     first, second = tools.ask(drives.read, sysfs=str(tmp_path))
 
     assert "critical_warning" in first["unread"]["health"]
-    assert second == {"name": "nvme1", **HEALTHY}
+    assert second == {"name": "nvme1", "state": "live", **HEALTHY}
 
 
 def smart(exit_status: int = 0, **more: object) -> str:
@@ -252,15 +257,35 @@ def test_smartctl_is_read(
     scsi_drive(tmp_path, "sdb", removable=1)
     tools.add("smartctl", says, status=status)
 
-    assert tools.ask(drives.read, sysfs=str(tmp_path)) == [{"name": "sda", **found}]
+    assert tools.ask(drives.read, sysfs=str(tmp_path)) == [
+        {"name": "sda", "state": "running", **found}
+    ]
 
 
-def test_without_tools_no_drive_is_asked(tools: Tools, tmp_path: Path) -> None:
-    """Neither nvme-cli nor smartctl: nothing is known, and nothing is wrong."""
+def test_without_tools_drives_are_counted_and_not_asked(tools: Tools, tmp_path: Path) -> None:
+    """Neither nvme-cli nor smartctl: that they are there is known, and nothing is wrong."""
     nvme_drive(tmp_path, "nvme0")
     scsi_drive(tmp_path, "sda")
 
-    assert tools.ask(drives.read, sysfs=str(tmp_path)) == []
+    found = tools.ask(drives.read, sysfs=str(tmp_path))
+
+    assert [(one["name"], one["state"]) for one in found] == [
+        ("nvme0", "live"),
+        ("sda", "running"),
+    ]
+    assert all("not supported" in one["unread"]["health"] for one in found)
+
+
+@as_root
+def test_a_drive_that_the_kernel_gave_up_is_not_asked(tools: Tools, tmp_path: Path) -> None:
+    """A question to it would wait for a minute, and hide the others."""
+    nvme_drive(tmp_path, "nvme0", state="dead")
+    tools.add("nvme", "{}", script=f"touch {tmp_path}/asked")
+
+    (found,) = tools.ask(drives.read, sysfs=str(tmp_path))
+
+    assert found["state"] == "dead"
+    assert not (tmp_path / "asked").exists()
 
 
 # ── services ────────────────────────────────────────────────────────────────────────────────

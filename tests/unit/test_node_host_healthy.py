@@ -86,7 +86,10 @@ class Host:
             modules={"nvidia-peermem": True},
             libraries=(LibraryFacts("libcuda.so.1"),),
             drives=(
-                DriveFacts("nvme0", None, 0, chance.randint(0, 99), 14),
+                DriveFacts(
+                    "nvme0", "live", critical_warning=0, percent_used=chance.randint(0, 99),
+                    media_errors=14,
+                ),
                 DriveFacts("sda", passed=True),
                 DriveFacts("sdb", unread={"health": "not supported: no SMART status"}),
             ),

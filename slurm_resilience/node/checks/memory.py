@@ -30,7 +30,7 @@ MEMORY_CHECKS: dict[str, Check] = {
     ),
     "memory-corrected-rate": Check(
         probe="memory",
-        meaning="a DIMM keeps making errors that ECC corrects; find it with edac-util",
+        meaning="a DIMM keeps making errors that ECC corrects; the detail names it where the board does",
         rule="`thresholds.memory_corrected_per_hour` within an hour: warn",
         why="mcelog speaks up at 10 a day and page; a total since boot says nothing of now",
         heals="itself",

@@ -42,6 +42,14 @@ STORAGE_CHECKS: dict[str, Check] = {
         heals="itself",
         slow=True,
     ),
+    "drive-missing": Check(
+        probe="drives",
+        meaning="a drive is gone from its bus; reboot, then look at its seating",
+        rule="fewer than `expect.nvme_drives`, or given up by the kernel: drain when idle",
+        why="a drive that fell off tells nothing any more; sysfs counts them without any tool",
+        heals="reboot",
+        slow=True,
+    ),
     "drive-failing": Check(
         probe="drives",
         meaning="a drive says of itself that it fails; save what is on it and replace it",

@@ -25,6 +25,7 @@ from slurm_resilience.node.facts.gpu import (
 )
 from slurm_resilience.node.facts.host import (
     ClockFacts,
+    DimmFacts,
     DiskFacts,
     DriveFacts,
     LibraryFacts,
@@ -44,6 +45,7 @@ __all__ = [
     "RESET_REQUIRED",
     "ClockFacts",
     "DcgmFacts",
+    "DimmFacts",
     "DiskFacts",
     "DriveFacts",
     "GpuFacts",
@@ -102,7 +104,7 @@ class NodeFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     modules: Mapping[str, bool] = {}
     """Expected kernel modules: whether each is loaded."""
     libraries: tuple[LibraryFacts, ...] = ()
-    drives: tuple[DriveFacts, ...] = ()
+    drives: tuple[DriveFacts, ...] | None = None
     raids: tuple[RaidFacts, ...] = ()
     sensors: tuple[SensorFacts, ...] = ()
     """Power supplies and fans, as far as anything tells of them."""

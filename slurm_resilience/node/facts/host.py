@@ -21,6 +21,15 @@ class DiskFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     """What the file system answered instead, for example `Stale file handle`."""
 
 
+class DimmFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One memory module that made errors since boot."""
+
+    label: str
+    """As the board calls it, else where it is: `CPU_SrcID#0_MC#1_Chan#0_DIMM#0`, `mc1/dimm0`."""
+    corrected: int
+    uncorrected: int
+
+
 class MemoryFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The node's own memory."""
 
@@ -29,6 +38,8 @@ class MemoryFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     uncorrected: int | None = None
     """ECC errors since boot, over all memory controllers; None where the kernel counts none."""
     corrected: int | None = None
+    dimms: tuple[DimmFacts, ...] = ()
+    """Those with errors, as far as the kernel tells them apart."""
     poisoned_kib: int | None = None
     """Pages that the kernel took out of use because of errors."""
     machine_checks: int | None = None
@@ -112,6 +123,8 @@ class DriveFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
     name: str
     """`nvme0`, `sda`."""
+    state: str | None = None
+    """The kernel's word for it: live or running; dead, offline, resetting, …"""
     passed: bool | None = None
     """SMART's own verdict."""
     critical_warning: int | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 from slurm_resilience.node.probes import tool
 
@@ -12,23 +13,25 @@ if TYPE_CHECKING:
     from typing import Any
 
 NOT_SUPPORTED = "not supported"
+GONE = {"dead", "offline"}
+"""States in which a question to a drive would only wait."""
 _COULD_NOT = 0b11
 """Bits of smartctl's exit status: no such option, or the device cannot be opened or asked."""
 
 
 def read(sysfs: str, tools: list[str]) -> list[dict[str, Any]]:
-    """As `facts.DriveFacts`, of the drives in this machine that an installed tool can ask."""
+    """As `facts.DriveFacts`, of the drives in this machine."""
     nvme, smartctl = tool.found("nvme", tools), tool.found("smartctl", tools)
-    found = []
-    for name in _nvme_drives(f"{sysfs}/class/nvme"):
-        if nvme:
-            found.append(_drive(name, _ask_nvme, nvme))
-        elif smartctl:
-            found.append(_drive(name, _ask_smartctl, smartctl))
-    if smartctl:
-        names = _scsi_drives(f"{sysfs}/block")
-        found += [_drive(name, _ask_smartctl, smartctl) for name in names]
-    return found
+    ask_scsi = partial(_ask_smartctl, smartctl) if smartctl else None
+    ask_nvme = partial(_ask_nvme, nvme) if nvme else ask_scsi
+    folder, block = f"{sysfs}/class/nvme", f"{sysfs}/block"
+    return [
+        *(_drive(name, f"{folder}/{name}/state", ask_nvme) for name in _nvme_drives(folder)),
+        *(
+            _drive(name, f"{block}/{name}/device/state", ask_scsi)
+            for name in _scsi_drives(block)
+        ),
+    ]
 
 
 def _nvme_drives(folder: str) -> list[str]:
@@ -60,16 +63,21 @@ def _word(path: str) -> str:
 
 
 def _drive(
-    name: str, ask: Callable[[str, str], dict[str, Any]], command: str
+    name: str, state: str, ask: Callable[[str], dict[str, Any]] | None
 ) -> dict[str, Any]:
+    drive = {"name": name, "state": _word(state) or None}
+    if ask is None:
+        return {**drive, "unread": {"health": f"{NOT_SUPPORTED}: no tool is installed"}}
     if os.geteuid() != 0:
-        return {"name": name, "unread": {"health": f"{NOT_SUPPORTED} for who is not root"}}
+        return {**drive, "unread": {"health": f"{NOT_SUPPORTED} for who is not root"}}
+    if drive["state"] in GONE:
+        return {**drive, "unread": {"health": f"{NOT_SUPPORTED}: it is {drive['state']}"}}
     try:
-        return {"name": name, **ask(command, name)}
+        return {**drive, **ask(name)}
     except (OSError, KeyError, TypeError, ValueError) as error:
         # One that does not answer, or answers in an unknown form, hides none of the others.
         why = str(error) if isinstance(error, OSError) else f"unknown form: {error!r}"
-        return {"name": name, "unread": {"health": why}}
+        return {**drive, "unread": {"health": why}}
 
 
 def _ask_nvme(command: str, name: str) -> dict[str, Any]:

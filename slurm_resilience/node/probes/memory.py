@@ -30,6 +30,7 @@ def read(proc: str, sysfs: str) -> dict[str, Any]:
         "available_mib": int(sizes["MemAvailable"]) // _KIB_A_MIB,
         "uncorrected": _sum(sysfs, "ue_count", unread, "uncorrected"),
         "corrected": _sum(sysfs, "ce_count", unread, "corrected"),
+        "dimms": _dimms(sysfs),
         "poisoned_kib": int(sizes["HardwareCorrupted"])
         if "HardwareCorrupted" in sizes
         else None,
@@ -52,6 +53,26 @@ def _sum(sysfs: str, name: str, unread: dict[str, str], field: str) -> int | Non
             unread[field] = str(error)
             return None
     return total
+
+
+def _dimms(sysfs: str) -> list[dict[str, Any]]:
+    found = []
+    controller = f"{sysfs}/devices/system/edac/mc/mc[0-9]*"
+    for folder in glob.glob(f"{controller}/dimm[0-9]*") + glob.glob(f"{controller}/rank[0-9]*"):
+        try:
+            label = _text(f"{folder}/dimm_label") or "/".join(folder.split("/")[-2:])
+            corrected = int(_text(f"{folder}/dimm_ce_count"))
+            uncorrected = int(_text(f"{folder}/dimm_ue_count"))
+        except (OSError, ValueError):
+            continue  # the sums stand without it
+        if corrected or uncorrected:
+            found.append({"label": label, "corrected": corrected, "uncorrected": uncorrected})
+    return found
+
+
+def _text(path: str) -> str:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read().strip()
 
 
 def _machine_checks(proc: str, unread: dict[str, str]) -> int | None:

@@ -38,7 +38,8 @@ def memory_small(facts: NodeFacts, settings: NodeSettings) -> Iterator[Finding]:
 def memory_uncorrected(facts: NodeFacts, _: NodeSettings) -> Iterator[Finding]:
     """Counted by the kernel since boot."""
     if facts.memory and facts.memory.uncorrected:
-        detail = f"{facts.memory.uncorrected} uncorrected host memory errors since boot"
+        where = _at({one.label for one in facts.memory.dimms if one.uncorrected})
+        detail = f"{facts.memory.uncorrected} uncorrected host memory errors since boot{where}"
         yield Finding("memory-uncorrected", Severity.DRAIN_WHEN_IDLE, "node", detail)
 
 
@@ -47,8 +48,15 @@ def memory_corrected_rate(facts: NodeFacts, settings: NodeSettings) -> Iterator[
     trend = facts.trend("node", "corrected")
     grown = int(trend.added(HOUR_S)) if trend else 0
     if grown >= settings.thresholds.memory_corrected_per_hour:
-        detail = f"{grown} corrected host memory errors within the last hour"
+        dimms = facts.memory.dimms if facts.memory else ()
+        most = max((one.corrected for one in dimms), default=0)
+        where = _at({one.label for one in dimms if one.corrected == most})
+        detail = f"{grown} corrected host memory errors within the last hour{where}"
         yield Finding("memory-corrected-rate", Severity.WARN, "node", detail)
+
+
+def _at(dimms: set[str]) -> str:
+    return f", at {', '.join(sorted(dimms))}" if dimms else ""
 
 
 def memory_poisoned(facts: NodeFacts, _: NodeSettings) -> Iterator[Finding]:

@@ -55,6 +55,9 @@ def shm_full(facts: NodeFacts, settings: NodeSettings) -> Iterator[Finding]:
 
 DAY_S = 86_400.0
 
+GONE = {"dead", "offline"}
+"""The kernel's words for an NVMe drive, and for another one, that it has given up."""
+
 DEGRADED = {
     0x01: "its spare blocks are used up",
     0x02: "its temperature is out of range",
@@ -69,9 +72,22 @@ BROKEN = {
 """Those under which data is at risk."""
 
 
+def drive_missing(facts: NodeFacts, settings: NodeSettings) -> Iterator[Finding]:
+    """One that fell off the bus leaves nothing behind but its absence."""
+    for drive in facts.drives or ():
+        if drive.state in GONE:
+            detail = f"the kernel has given it up: {drive.state}"
+            yield Finding("drive-missing", Severity.DRAIN_WHEN_IDLE, drive.name, detail)
+    expected = settings.expect.nvme_drives
+    found = [drive for drive in facts.drives or () if drive.name.startswith("nvme")]
+    if expected is not None and facts.drives is not None and len(found) < expected:
+        detail = f"{len(found)} of {expected} NVMe drives"
+        yield Finding("drive-missing", Severity.DRAIN_WHEN_IDLE, "node", detail)
+
+
 def drive_failing(facts: NodeFacts, _: NodeSettings) -> Iterator[Finding]:
     """By the drive's own word, not by a limit of ours."""
-    for drive in facts.drives:
+    for drive in facts.drives or ():
         warning = drive.critical_warning or 0
         broken = [text for bit, text in BROKEN.items() if warning & bit]
         degraded = [text for bit, text in DEGRADED.items() if warning & bit]
@@ -85,7 +101,7 @@ def drive_failing(facts: NodeFacts, _: NodeSettings) -> Iterator[Finding]:
 
 def drive_worn(facts: NodeFacts, settings: NodeSettings) -> Iterator[Finding]:
     """It works on, mostly for long: time to order one."""
-    for drive in facts.drives:
+    for drive in facts.drives or ():
         used = drive.percent_used
         if used is not None and used >= settings.thresholds.drive_worn_percent:
             detail = f"{used} % of its rated endurance used"
@@ -94,7 +110,7 @@ def drive_worn(facts: NodeFacts, settings: NodeSettings) -> Iterator[Finding]:
 
 def drive_media_errors(facts: NodeFacts, _: NodeSettings) -> Iterator[Finding]:
     """The count is of the drive's life: only what it grew by says something of now."""
-    for drive in facts.drives:
+    for drive in facts.drives or ():
         trend = facts.trend(drive.name, "media_errors")
         grown = int(trend.added(DAY_S)) if trend else 0
         if grown > 0:
@@ -119,6 +135,6 @@ def raid_degraded(facts: NodeFacts, _: NodeSettings) -> Iterator[Finding]:
 
 
 STORAGE_RULES: tuple[Rule, ...] = (
-    disk_missing, disk_stale, disk_read_only, disk_full, shm_full, drive_failing, drive_worn,
+    disk_missing, disk_stale, disk_read_only, disk_full, shm_full, drive_missing, drive_failing, drive_worn,
     drive_media_errors, raid_degraded,
 )  # fmt: skip

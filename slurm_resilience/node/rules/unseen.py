@@ -39,7 +39,7 @@ def unread(facts: NodeFacts, settings: NodeSettings) -> Iterator[Finding]:
 def _unread_of_the_host(facts: NodeFacts) -> Iterator[tuple[str, Mapping[str, str]]]:
     if facts.memory:
         yield "memory", facts.memory.unread
-    for drive in facts.drives:
+    for drive in facts.drives or ():
         yield drive.name, drive.unread
     for ups in facts.upses:
         yield ups.name, ups.unread

@@ -64,5 +64,7 @@ class Expectations(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     memory_mib: Annotated[int, Meta(ge=1)] | None = None
     services: tuple[UnitName, ...] = ()
     """systemd units that have to be active, for example `nvidia-fabricmanager`."""
+    nvme_drives: Annotated[int, Meta(ge=0)] | None = None
+    """NVMe drives on the node's own bus."""
     modules: tuple[ModuleName, ...] = ()
     """Kernel modules that have to be loaded, for example `nvidia-peermem`."""
