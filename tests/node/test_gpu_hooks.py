@@ -55,6 +55,16 @@ def test_a_gpu_that_vanished_is_named(machine: Machine) -> None:
     assert f"1 of 2 GPUs; gone: gpu1 ({HEALTHY[1].uuid}, 0000:2b:00.0)" in done.stderr
 
 
+def test_a_gpu_that_vanished_stops_jobs_without_an_expectation(machine: Machine) -> None:
+    """Slurm would go on handing it out; after a reboot the node is what it then has."""
+    machine.hook("prolog")
+    machine.show(HEALTHY[:1])
+
+    assert machine.hook("prolog", SLURM_JOB_GPUS="1").returncode == STOP
+    machine.reboot()
+    assert machine.hook("prolog", SLURM_JOB_GPUS="0").returncode == GO_ON
+
+
 def test_nvlinks_that_went_down_are_missed_without_an_expectation(machine: Machine) -> None:
     """What was up earlier in this boot should be; the prolog takes the health check's word."""
     machine.configure("expect: {gpus: 2}, grace_s: 0.1")

@@ -90,8 +90,8 @@ def recorded(name: str) -> NodeFacts:
             "warn driver-version node",
         ),
         ("driver_older_than_expected", Expectations(driver_version="535.86.10"), ""),
-        ("h100_gone_since_boot", Expectations(), "warn gpu-missing node"),
-        ("h100_gone_since_boot", Expectations(gpus=1), "warn gpu-missing node"),
+        ("h100_gone_since_boot", Expectations(), "drain-when-idle gpu-missing node"),
+        ("h100_gone_since_boot", Expectations(gpus=1), "drain-when-idle gpu-missing node"),
     ],
 )
 def test_what_a_board_should_have_is_an_expectation(
@@ -336,6 +336,14 @@ def test_a_lost_gpu_takes_no_others_name() -> None:
 
     assert (facts.gpus or ())[0].uuid is None
     assert [gpu.uuid for gpu in facts.gone] == [f"{UUID}2"]
+
+
+def test_after_a_reboot_nothing_is_missed_but_by_expectation() -> None:
+    """A GPU that was taken out on purpose is asked for no longer."""
+    now = NodeFacts("n1", gpus=(EARLIER.gpus or ())[:2])
+
+    assert told(recognised(now, KNOWN)) == ["drain-when-idle gpu-missing node"]
+    assert told(recognised(now, ())) == []
 
 
 def test_where_nvml_is_silent_nobody_is_gone() -> None:

@@ -32,9 +32,12 @@ DRIVER_CHECKS: dict[str, Check] = {
     ),
     "gpu-missing": Check(
         probe="nvml",
-        meaning="fewer GPUs answer than `expect.gpus`",
-        rule="fewer than `expect.gpus`: drain; gone since earlier in this boot otherwise: warn",
-        why="NVML never misses a GPU that it does not see, and nvidia-smi ends with 0",
+        meaning="GPUs are missing; reboot, then look at their seating",
+        rule="fewer than `expect.gpus`: drain; else gone since earlier in this boot: drain when idle",
+        why=(
+            "NVML never misses a GPU that it does not see, and nvidia-smi ends with 0; Slurm goes on "
+            "handing it out"
+        ),
         heals="reboot",
         of_gpus=True,
     ),

@@ -38,7 +38,7 @@ def gpu_missing(facts: NodeFacts, settings: NodeSettings) -> Iterator[Finding]:
     """
     Against the expectation: NVML itself never misses a GPU that it does not see.
 
-    One that was there earlier in this boot is missed too, but may have been taken out on purpose.
+    One that was there earlier in this boot is missed too: Slurm would go on handing it out.
     """
     expected = settings.expect.gpus
     gone = ", ".join(
@@ -49,7 +49,7 @@ def gpu_missing(facts: NodeFacts, settings: NodeSettings) -> Iterator[Finding]:
         yield Finding("gpu-missing", Severity.DRAIN, "node", detail)
     elif gone:
         detail = f"there earlier in this boot, and gone: {gone}"
-        yield Finding("gpu-missing", Severity.WARN, "node", detail)
+        yield Finding("gpu-missing", Severity.DRAIN_WHEN_IDLE, "node", detail)
 
 
 def driver_version(facts: NodeFacts, settings: NodeSettings) -> Iterator[Finding]:
