@@ -48,6 +48,8 @@ class ClusterFacts(msgspec.Struct, frozen=True):
     state: PlaceFacts = PlaceFacts("")
     complaint: str = ""
     """What is wrong with our own configuration, in one line."""
+    off: tuple[str, ...] = ()
+    """Checks that a file switches off on this machine; `all` for every hook."""
     share: str = ""
     """Where the shims of this installation lie; empty where they do not."""
     verdict_age_s: float = 1800.0

@@ -16,6 +16,7 @@ from slurm_resilience.config import (
 )
 from slurm_resilience.doctor.facts import ClusterFacts, PlaceFacts, ProgramFacts
 from slurm_resilience.doctor.rules import HOOKS
+from slurm_resilience.node import switches
 from slurm_resilience.slurm.door import Slurm
 
 _SHARE = "share/slurm-resilience"
@@ -42,18 +43,22 @@ def look(slurm: Slurm, config: Config, complaint: str) -> ClusterFacts:
         configuration=_place(SITE_CONFIG),
         state=_place(Path(config.paths.state)),
         complaint=complaint,
+        off=_switched_off(config.paths.state),
         share=str(share) if share.is_dir() else "",
         verdict_age_s=config.node.verdict_age_s,
     )
 
 
+def _switched_off(state: str) -> tuple[str, ...]:
+    everything = (switches.EVERYTHING,) if switches.is_all_off(state) else ()
+    return everything + switches.files_off(state)
+
+
 def _paths(value: str) -> Iterator[str]:
     """A setting may name several programs, and each by a pattern."""
     for path in filter(None, value.split(",")):
-        if glob.has_magic(path):
-            yield from sorted(str(one) for one in Path("/").glob(path.lstrip("/")))
-        else:
-            yield path
+        matching = Path("/").glob(path.lstrip("/")) if glob.has_magic(path) else ()
+        yield from sorted(str(one) for one in matching) or [path]
 
 
 def _program(setting: str, path: str) -> ProgramFacts:

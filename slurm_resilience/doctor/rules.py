@@ -199,6 +199,13 @@ def places(facts: ClusterFacts) -> Iterator[Advice]:
         yield from _place(place)
 
 
+def switched_off(facts: ClusterFacts) -> Iterator[Advice]:
+    """What somebody switched off in the night is forgotten in the morning."""
+    for name in facts.off:
+        line = f"slurm-resilience node on {name}"
+        yield Advice("should", f"off: {name}", "switched off by a file on this machine", line)
+
+
 def _place(place: PlaceFacts) -> Iterator[Advice]:
     if place.unread:
         yield Advice("unseen", place.path, place.unread)
@@ -209,7 +216,7 @@ def _place(place: PlaceFacts) -> Iterator[Advice]:
 
 RULES: tuple[Rule, ...] = (
     hooks, prolog_flags, prolog_timeout, health_interval, health_states, requeue, dead_nodes,
-    time_to_save, versions, places,
+    time_to_save, versions, places, switched_off,
 )  # fmt: skip
 
 

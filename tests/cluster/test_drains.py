@@ -80,6 +80,19 @@ def test_the_node_itself_knows_the_evidence(cluster: Cluster) -> None:
     assert "more is kept on n1, for root to ask there" in node(cluster, "explain", "n1")
 
 
+def test_a_reason_cannot_speak_to_the_terminal(cluster: Cluster) -> None:
+    """Whoever may drain a node may not paint over what an administrator reads."""
+    cluster.run(
+        ["scontrol", "update", "nodename=n2", "state=drain", "reason=fan\x1b[2Jis\x1b]0;loud"],
+        user="root",
+    )
+
+    told = node(cluster, "explain", "n2")
+
+    assert "\x1b" not in told
+    assert "is" in told
+
+
 def test_an_old_reason_of_another_version_is_for_a_person(cluster: Cluster) -> None:
     """A check that is not known here is ours all the same; no hook lifts it."""
     old = "slurm-resilience: rows-gone gpu3: no spare row is left [boot 1a2b3c4d]"

@@ -214,6 +214,32 @@ def test_what_others_drained_does_not_count(cluster: Cluster) -> None:
     assert is_drained(cluster, "n4")
 
 
+# ── what a kind of node has ─────────────────────────────────────────────────────────────────
+
+
+def test_a_profile_that_one_node_taught_serves_its_kind(cluster: Cluster) -> None:
+    """Learnt by command on a good node, it goes into the one file of all; each hook takes its own."""
+    learn = ["env", "SLURMD_NODENAME=n1", "slurm-resilience", "facts", "--learn", "--nodes"]
+    learnt = cluster.run([*learn, "n[1-3]"], on="n1", user="root").stdout
+    assert "gpus: 8" in learnt
+    cluster.configure(learnt.replace("profiles:", "profiles:\n    n4:\n      gpus: 9"))
+
+    assert [hook(cluster, name, "prolog") for name in cluster.nodes] == [0, 0, 0, 1]
+    assert reason(cluster, "n4").startswith("slurm-resilience: gpu-missing node: 8 of 9 GPUs")
+
+
+def test_a_faulty_node_teaches_nothing(cluster: Cluster) -> None:
+    """Its fault would be what all others are measured by."""
+    cluster.nodes["n1"].gpu(3).set(remap_failed=1)
+
+    done = cluster.run(
+        ["slurm-resilience", "facts", "--learn"], on="n1", user="root", check=False
+    )
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "n1 is unfit, learn on a good node: row-remap-failed gpu3" in done.stderr
+
+
 # ── again and again ─────────────────────────────────────────────────────────────────────────
 
 

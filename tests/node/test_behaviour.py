@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -77,6 +78,30 @@ def test_all_hooks_by_one_word(machine: Machine) -> None:
 
     assert (off.returncode, on.returncode) == (GO_ON, STOP)
     assert "still off: leftover-process" in on.stdout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be somebody else")
+def test_an_ordinary_user_switches_nothing() -> None:
+    """Said in one line that names the file."""
+    done = subprocess.run(
+        [
+            "setpriv",
+            "--reuid=61001",
+            "--regid=61001",
+            "--clear-groups",
+            COMMAND,
+            "node",
+            "off",
+            "xid",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 2
+    assert "only root can switch checks" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_check_shows_what_is_off(machine: Machine) -> None:

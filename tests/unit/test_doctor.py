@@ -107,9 +107,10 @@ LINE = "Prolog=/opt/venv/share/slurm-resilience/prolog/slurm-resilience-prolog"
         (replace(SOUND, complaint="config.yaml: not YAML"), "must", "not YAML"),
         (replace(SOUND, state=PlaceFacts("/s", loose=("/s",))), "must", "chown root /s"),
         (replace(SOUND, state=PlaceFacts("/s", unread="run as root")), "unseen", "as root"),
+        (replace(SOUND, off=("xid",)), "should", "slurm-resilience node on xid"),
     ],
     ids=["unset", "elsewhere", "not-ours", "another-hook", "no-run-bit", "loose", "no-python",
-         "version", "configuration", "state", "unread"],
+         "version", "configuration", "state", "unread", "switched-off"],
 )  # fmt: skip
 def test_a_hook_that_cannot_work_is_told(facts: ClusterFacts, level: str, said: str) -> None:
     """From a missing line to a folder that anybody may write to."""
@@ -134,7 +135,8 @@ def test_a_program_is_looked_at_behind_its_links(tmp_path: Path) -> None:
 
     assert (found.hook, found.executable, found.python) == ("prolog", True, False)
     assert str(loose) in found.loose
-    assert programs_of("Prolog", f"{tmp_path}/none")[0].found is False
+    for nothing in ("none", "none.d/*"):
+        assert programs_of("Prolog", f"{tmp_path}/{nothing}")[0].found is False
 
 
 def programs_of(setting: str, value: str) -> tuple[ProgramFacts, ...]:
