@@ -47,6 +47,8 @@ class GpuFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     ecc_uncorrected_aggregate: int | None = None
     """Over the board's lifetime."""
     sram_uncorrected_aggregate: int | None = None
+    sram_threshold_exceeded: bool | None = None
+    """The board's own word that its SRAM has had too many."""
     ecc_corrected: int | None = None
     """Volatile."""
     remapped_corrected: int | None = None
