@@ -125,9 +125,7 @@ CHECKPOINT_ROWS = (
     ),
 )  # fmt: skip
 
-_LAUNCHER = (
-    r"exitcode\s*: {0}\b|exits with return code = {0}\b|failed with (?:error|exit) code {0}\b"
-)
+_LAUNCHER = r"exitcode\s*: {0}\b|exits with return code = {0}\b|(?:error|exit) code {0}\b"
 
 PROCESS_ENDS = (
     Row(
@@ -190,7 +188,7 @@ PROGRAM_ROWS = (
     Row(
         "command-missing",
         r"line \d+: .*: (?:command not found|No such file or directory|Permission denied|cannot execute)"
-        r"|execve\(\): .*: (?:No such file or directory|Permission denied|Exec format error)",
+        r"|execve\(\): (?!\S*slurm_script).*: (?:No such file or directory|Permission denied|Exec format error)",
         "user-error", "stop",
         "the batch script starts something that is not there: activate the environment, or mend the path",
         "SchedMD/slurm src/slurmd/slurmstepd", "slurmstepd: error: execve(): torchrun: No such file or directory",

@@ -114,6 +114,17 @@ SLURM_CAUSES = (
         "NVIDIA/pyxis#135", "slurmstepd-node16: error: pyxis: couldn't start container",
     ),
     Row(
+        "batch-script-not-started",
+        r"execve\(\): \S*slurm_script: |_forkexec_slurmstepd|Could not launch job",
+        "software",
+        "exclude-node",
+        "slurmd on this node could not start the batch script: its spool folder, disk or memory needs a look",
+        "ArjunaCluster/ArjunaUsers#46",
+        "slurmstepd: error: execve(): /tmp/slurmd/job00089/slurm_script: No such file or directory",
+        accuses="reporter",
+        weight=2,
+    ),
+    Row(
         "prolog-failed", r"[Pp]rolog (?:error|failed|failure)|Failed to invoke spank plugin|TaskProlog failed",
         "software", "exclude-node", "the node's prolog or a plugin of Slurm failed before the program began",
         "SchedMD/slurm src/slurmd", "slurmstepd: error: Failed to invoke spank plugin stack",
