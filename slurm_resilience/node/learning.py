@@ -39,7 +39,12 @@ def learn(facts: NodeFacts, named: Expectations) -> Expectations:
             for disk in facts.disks
         },
         memory_mib=memory * MEMORY_PERCENT // 100 if memory else named.memory_mib,
+        nvme_drives=_nvme_drives(facts) or named.nvme_drives,
     )
+
+
+def _nvme_drives(facts: NodeFacts) -> int:
+    return sum(drive.name.startswith("nvme") for drive in facts.drives or ())
 
 
 def as_profile(expect: Expectations, nodes: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import pytest
 
 from slurm_resilience.node.facts import DimmFacts, DriveFacts, MemoryFacts, NodeFacts, Trend
+from slurm_resilience.node.learning import learn
 from slurm_resilience.node.rules import judge
 from slurm_resilience.node.settings import Expectations, NodeSettings
 
@@ -58,3 +59,9 @@ def test_memory_errors_name_their_module() -> None:
 
     assert uncorrected.endswith("1 uncorrected host memory errors since boot, at B2")
     assert corrected.endswith("800 corrected host memory errors within the last hour, at A1")
+
+
+def test_a_good_node_teaches_how_many_drives_its_kind_has() -> None:
+    """What `facts --learn` writes; a node without any teaches nothing of them."""
+    assert learn(drives("live", "live"), Expectations()).nvme_drives == 2
+    assert learn(NodeFacts("n1", drives=()), Expectations()).nvme_drives is None
