@@ -105,6 +105,7 @@ def _lines(told: Explanation, passes: int) -> list[str]:
         lines.append(f"  reason: {told.reason}")
         lines += [f"  since {_moment(told.since)}"] if told.since else []
     if told.whose == "theirs":
+        lines += [f"  {told.meaning}"] if told.meaning else []
         lines.append("  not ours: left alone, and lifted by whoever wrote it")
     if told.whose == "ours":
         lines += _lines_of_ours(told, passes)

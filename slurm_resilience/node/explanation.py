@@ -13,6 +13,20 @@ from slurm_resilience.node.standing import Visited
 from slurm_resilience.node.strikes import Strike, Thing
 from slurm_resilience.slurm.values import Node
 
+OF_OTHERS = {
+    "Prolog error": "a prolog failed or outran its time; syslog and slurmd's log there say which",
+    "Epilog error": "an epilog failed or outran its time; syslog and slurmd's log there say which",
+    "Kill task failed": "a job's processes would not die; `slurm-resilience check` there looks for"
+    " what is stuck",
+    "gres/gpu count reported lower": "slurmd counted fewer GPUs than slurm.conf names, often only"
+    " because it was up before the driver; where `slurm-resilience check` there says fit, resume it",
+    "Not responding": "slurmd does not answer: the node, its network or slurmd is down",
+    "Low ": "the node has less memory, processors or disk than slurm.conf says",
+    "Reboot ASAP": "somebody asked Slurm to reboot it once it is idle",
+    "NHC:": "Node Health Check drained it, and gives it back itself",
+}
+"""How a reason of Slurm's, or of another well-known tool, begins -> what it means."""
+
 
 class Explanation(msgspec.Struct, frozen=True):
     """All that can be said of it here."""
@@ -59,6 +73,11 @@ def explain(
     )
     if held:
         told = _with_cause(told, held, strikes)
+    elif told.whose == "ours":
+        told = msgspec.structs.replace(told, person=needs_a_person(None, (), Thing("")))
+    elif told.whose == "theirs":
+        meanings = [text for start, text in OF_OTHERS.items() if node.reason.startswith(start)]
+        told = msgspec.structs.replace(told, meaning="".join(meanings[:1]))
     if visited is None or visited.node != node.name:
         return told
     return msgspec.structs.replace(

@@ -46,11 +46,22 @@ def write(path: str, content: bytes, *, lasting: bool = False) -> str:
         finally:
             os.close(descriptor)
         os.replace(fresh, path)
+        if lasting:
+            _sync(os.path.dirname(path))
     except OSError as error:
         if os.path.exists(fresh):
             os.unlink(fresh)
         return error.strerror or str(error)
     return ""
+
+
+def _sync(folder: str) -> None:
+    """Make a new name survive a power loss."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def boot_id(proc: str) -> str:

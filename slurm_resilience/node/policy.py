@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from slurm_resilience.node.checks import CHECKS
-from slurm_resilience.node.drain_budget import has_room, over_budget
+from slurm_resilience.node.drain_budget import has_room, is_over, over_budget
 from slurm_resilience.node.findings import Finding, Severity, is_unfit
 from slurm_resilience.node.lifting import is_cleared, missing_for_resume
 from slurm_resilience.node.reason import is_ours, parse_reason, reason_of
@@ -144,6 +144,9 @@ def _for_unfit(now: Situation, standing: Standing) -> Decision:
     first = max(now.findings, key=lambda finding: finding.severity)
     held = parse_reason(standing.reason) if standing.drained else None
     if held and (held.check, held.subject) == (first.check, first.subject):
+        if is_over(now.node, standing, now.drains):
+            # Another hook is just taking it back: no status of ours may drain the node after that.
+            return over_budget(now.node, standing, now.drains, standing.reason)
         return Keep(now.node, "drained for it already")
     # At once, also where jobs run: to Slurm a drain ends nothing, and starts nothing.
     reason = reason_of(first, now.history.boot, _advice(now, first))

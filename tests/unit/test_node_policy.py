@@ -225,6 +225,14 @@ def situation(**changes: object) -> Situation:
             id="half-of-them-are-drained",
         ),
         pytest.param(
+            {
+                "findings": (REMAP_FAILED,),
+                "standing": replace(OURS_REMAP, ours=("n2", "n3", "n1")),
+            },
+            "Keep UNFIT, AND STILL IN USE: 2 of the 4 nodes",
+            id="another-hook-takes-it-back",
+        ),
+        pytest.param(
             {"findings": (REMAP_FAILED,), "standing": replace(FREE, ours=("n2",))},
             "Drain",
             id="a-quarter-of-them-is-drained",
