@@ -173,7 +173,8 @@ def test_going_back_further_than_what_was_saved_is_said(
     assert restored(tmp_path / "c") == 1
 
     assert (
-        "step 1500 had been saved, and is gone or damaged: going on from step 1" in caplog.text
+        "step 1500 had been saved, and is gone, damaged or poisoned: going on from step 1"
+        in caplog.text
     )
 
 

@@ -1,0 +1,110 @@
+"""With the real libraries: a training stopped and resumed ends as one that was not."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+def needs(*libraries: str) -> None:
+    """Skip the test where a library is not there; they are the user's, and large."""
+    for name in libraries:
+        if importlib.util.find_spec(name) is None:
+            pytest.skip(f"{name} is not installed: pip install {name}")
+
+
+def trained(program: str, folder: Path, *options: object) -> Any:  # noqa: ANN401 - JSON
+    """What *program* prints at its end."""
+    folder.mkdir(exist_ok=True)
+    ended = subprocess.run(
+        [sys.executable, "-W", "ignore", PROGRAMS / program, folder, *map(str, options)],
+        capture_output=True, text=True, timeout=180, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("until", [7, 10], ids=["amid an epoch", "at its end"])
+def test_a_stateful_data_loader_and_a_scaler_go_on(
+    tmp_path: Path, workers: int, until: int
+) -> None:
+    """No batch twice, none left out, and the scale that was found stays."""
+    needs("torchdata")
+    program = "loader_training.py"
+    undisturbed, scale = trained(program, tmp_path / "one", 15, workers)
+
+    before, _ = trained(program, tmp_path / "two", until, workers)
+    after, scale_after = trained(program, tmp_path / "two", 15, workers)
+
+    # Which order is drawn differs from process to process; within an epoch nothing comes twice.
+    first_epoch = [number for batch in (before + after)[:10] for number in batch]
+    assert len(before) == until
+    assert sorted(first_epoch) == list(range(40))
+    assert len(before + after) == len(undisturbed)
+    assert scale_after == scale > 1024.0
+
+
+@pytest.mark.parametrize(
+    ("loader", "stops"), [("stateful", [1, 2]), ("plain", [4, 9])],
+    ids=["amid an epoch", "at its end"],
+)  # fmt: skip
+def test_a_lightning_training_goes_on_bit_for_bit(
+    tmp_path: Path, loader: str, stops: list[int]
+) -> None:
+    """Model, optimizer, scheduler, loops, data and random numbers."""
+    needs("lightning", "torchdata")
+    program = "lightning_training.py"
+    undisturbed = trained(program, tmp_path / "one", loader)
+    seen = []
+    for step in stops:
+        stopped, steps, data, _ = trained(program, tmp_path / "two", loader, step)
+        assert (stopped, steps) == (True, step + 1)
+        seen += data
+
+    stopped, steps, data, weights = trained(program, tmp_path / "two", loader)
+
+    assert [stopped, steps, seen + data, weights] == undisturbed
+
+
+def test_a_hugging_face_training_goes_on_bit_for_bit(tmp_path: Path) -> None:
+    """Stopped amid an epoch and at its end: 37 samples make 5 steps of 10 batches."""
+    needs("transformers", "accelerate")
+    program = "huggingface_training.py"
+    undisturbed = trained(program, tmp_path / "one")
+    seen = []
+    for batches, steps_done in ((6, 3), (4, 5), (14, 12)):
+        stopped, steps, data, _ = trained(program, tmp_path / "two", batches)
+        assert (stopped, steps) == (True, steps_done)
+        seen += data
+
+    stopped, steps, data, weights = trained(program, tmp_path / "two")
+
+    assert [stopped, steps, seen + data, weights] == undisturbed
+
+
+def test_a_hugging_face_training_that_does_not_ask_where_it_stands_is_refused(
+    tmp_path: Path,
+) -> None:
+    """Else it would do its first steps again on what it has learnt."""
+    needs("transformers", "accelerate")
+    trained("huggingface_training.py", tmp_path / "two", 6)
+    program = (PROGRAMS / "huggingface_training.py").read_text()
+    careless = tmp_path / "careless.py"
+    careless.write_text(
+        program.replace("resume_from_checkpoint=resilience.resume_from(trainer)", "")
+    )
+
+    ended = subprocess.run(
+        [sys.executable, "-W", "ignore", careless, tmp_path / "two"],
+        capture_output=True, text=True, timeout=180, check=False,
+    )  # fmt: skip
+
+    assert ended.returncode != 0
+    assert "call trainer.train(resume_from_checkpoint=" in ended.stderr.splitlines()[-1]
