@@ -26,7 +26,7 @@ class Paths(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/sbin", "/usr/local/bin",
     )  # fmt: skip
     """Folders in which the health check looks for other people's commands (nvme, ipmitool, dcgmi,
-    …), first one first: hooks get no PATH. Others' files are passed over."""
+    …), first one first: hooks get no PATH. A file that not only root can write is passed over."""
 
 
 class SlurmSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -140,6 +140,15 @@ def test_dcgm_is_asked_where_it_is_wanted_and_never_in_the_prolog(
     assert where == asked
 
 
+def test_a_job_without_gpus_does_not_wait_for_dcgm(host: Host) -> None:
+    """Its epilog takes seconds, and says nothing of the processors."""
+    host.configure("dcgm: {diag: [epilog]}")
+
+    host.machine.hook("epilog", SLURM_JOB_GPUS="")
+
+    assert "dcgmi" not in host.started()
+
+
 def test_what_dcgm_finds_stops_the_next_job(host: Host) -> None:
     """Until it passes. A form of its report that is not known stops nobody, and is no pass."""
     host.configure("dcgm: {diag: [health]}")
