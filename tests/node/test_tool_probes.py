@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from slurm_resilience.node import probing
+from slurm_resilience.node.facts import assemble
 from slurm_resilience.node.probes import dcgm, drives, ipmi, services, tool, ups
 
 PATIENCE_S = 30.0
@@ -429,6 +432,17 @@ def test_a_ups_is_read(tools: Tools) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("figure", ["nan", "inf", "unknown", ""])
+def test_a_figure_that_is_none_is_no_battery(tools: Tools, figure: str) -> None:
+    """Status first: a driver that does not know its battery is a driver all the same."""
+    tools.add("upsc", f"ups.status: OL\nbattery.charge: {figure}\n")
+
+    found = tools.ask(ups.read, name="rack7@nut")
+
+    assert found["charge_percent"] is None
+    assert found["unread"]["charge_percent"] == f"no figure: {figure}"
+
+
 @pytest.mark.parametrize(
     ("says", "script", "status", "why"),
     [
@@ -445,6 +459,65 @@ def test_what_nut_does_not_say_is_unread(
 
     with pytest.raises(RuntimeError, match=why):
         tools.ask(ups.read, name="rack7@nut")
+
+
+# ── whatever they say ───────────────────────────────────────────────────────────────────────
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(
+        ["Pass", "Fail", "Healthy", "Warning", "5", ""]
+    ),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(
+        st.sampled_from([
+            "DCGM Diagnostic", "test_categories", "tests", "results", "status", "name", "warnings",
+            "body", "Overall Health", "value", "children", "Errors", "GPU", "overflow",
+            "critical_warning", "percent_used", "media_errors", "smartctl", "exit_status",
+            "smart_status", "passed", "messages", "nvme_smart_health_information_log",
+        ]),
+        inner,
+        max_size=4,
+    ),
+    max_leaves=30,
+)  # fmt: skip
+"""What a version that nobody has seen may print."""
+
+
+@pytest.fixture(scope="module")
+def shouting(tmp_path_factory: pytest.TempPathFactory) -> Tools:
+    """Tools that print a file that each example writes."""
+    tools = Tools(tmp_path_factory.mktemp("tools") / "bin")
+    for name in ("dcgmi", "nvme", "smartctl"):
+        tools.add(name)
+    return tools
+
+
+@as_root
+@settings(max_examples=60, deadline=None)
+@given(document=JSON)
+def test_whatever_a_tool_prints_makes_facts_or_a_reason(
+    shouting: Tools, document: object
+) -> None:
+    """A hook that broke over a tool's new version would leave the node unchecked."""
+    root = shouting.folder.parent / "sys"
+    if not root.exists():
+        nvme_drive(root, "nvme0")
+        scsi_drive(root, "sda")
+    for name in ("dcgmi", "nvme", "smartctl"):
+        (shouting.folder / f"{name}.said").write_text(json.dumps(document))
+    tools = [str(shouting.folder)]
+    deadline = time.monotonic() + PATIENCE_S
+    children = {
+        "dcgm:health": probing.start(dcgm.read, deadline=deadline, ask="health", tools=tools),
+        "dcgm:diag": probing.start(dcgm.read, deadline=deadline, ask="diag", tools=tools),
+        "drives": probing.start(drives.read, deadline=deadline, sysfs=str(root), tools=tools),
+    }
+
+    values, unread = probing.gather(children).read()
+
+    assert len(assemble({"node": "n1"}, values, unread, ()).drives or ()) == 2
+    assert {*values, *unread} == {*children}
 
 
 # ── DCGM ────────────────────────────────────────────────────────────────────────────────────

@@ -61,7 +61,7 @@ def _diag(told: dict[str, Any]) -> list[dict[str, Any]]:
         for category in filter(None, root["test_categories"])
         for test in filter(None, category["tests"])
     ]
-    results = [(test["name"], result) for test in tests for result in test["results"]]
+    results = [(str(test["name"]), result) for test in tests for result in test["results"]]
     found = [one for name, result in results if (one := _result(name, result))]
     if not any(result["status"].lower() in _RAN for _, result in results):
         raise OSError("dcgmi diag ran no test")

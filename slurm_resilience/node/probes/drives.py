@@ -74,7 +74,14 @@ def _drive(
         return {**drive, "unread": {"health": f"{NOT_SUPPORTED}: it is {drive['state']}"}}
     try:
         return {**drive, **ask(name)}
-    except (OSError, KeyError, TypeError, ValueError) as error:
+    except (
+        OSError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        ValueError,
+        ArithmeticError,
+    ) as error:
         # One that does not answer, or answers in an unknown form, hides none of the others.
         why = str(error) if isinstance(error, OSError) else f"unknown form: {error!r}"
         return {**drive, "unread": {"health": why}}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from slurm_resilience.node.probes import tool
 
 TYPE_CHECKING = False  # typing takes longer to import than a probe may run
@@ -28,10 +30,14 @@ def read(name: str, tools: list[str]) -> dict[str, Any]:
 
 
 def _figure(told: dict[str, str], key: str, unread: dict[str, str], field: str) -> float | None:
-    try:
-        return float(told[key])
-    except KeyError:
+    if key not in told:
         unread[field] = "not supported"
+        return None
+    try:
+        figure = float(told[key])
     except ValueError:
-        unread[field] = f"no figure: {told[key]}"
+        figure = math.nan
+    if math.isfinite(figure):
+        return figure
+    unread[field] = f"no figure: {told[key]}"
     return None
