@@ -17,7 +17,7 @@ from slurm_resilience.diagnosis.facts import Diagnosis, Record
 from slurm_resilience.diagnosis.policy import decide
 from slurm_resilience.diagnosis.rules import ALL, explained
 from slurm_resilience.diagnosis.rules.row import Row
-from slurm_resilience.diagnosis.sources import domains_of, left_in
+from slurm_resilience.diagnosis.sources import domains_of, left_in, outputs_of
 from slurm_resilience.errors import UntrustedFileError, UsageError
 from slurm_resilience.plain import plain
 from slurm_resilience.run_directory import run_directory_of
@@ -158,15 +158,16 @@ def _of_job(
 
 
 def _files_of(job: Job) -> Iterator[Path]:
-    """Its run directory, and its output where Slurm puts it by default."""
+    """Its run directory, and what Slurm says that it writes to."""
     try:
         directory = run_directory_of(job.comment, work_dir=job.work_dir, job=job.id)
     except UntrustedFileError as error:
         raise UsageError(f"job {job.id}: {error}") from error
-    output = Path(job.work_dir) / f"slurm-{job.id}.out"
-    for path in (directory, output):
-        if path is not None and path.exists():
-            yield path
+    if directory is not None and directory.exists():
+        yield directory
+    usual = "slurm-%A_%a.out" if "_" in job.id else "slurm-%j.out"
+    for output in job.outputs or (f"{job.work_dir}/{usual}",):
+        yield from outputs_of(output, job.id)
 
 
 # ── a rule ──────────────────────────────────────────────────────────────────────────────────

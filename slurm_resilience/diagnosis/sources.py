@@ -1,5 +1,6 @@
 """Files and folders that a person names -> logs, error files and incidents in them."""
 
+import glob
 import os
 import re
 import time
@@ -19,6 +20,7 @@ from slurm_resilience.slurm.hostlist import expand
 
 MOST_FILES = 4096
 MOST_DEEP = 8
+MOST_OUTPUTS = 64
 MOST_BYTES = 4 << 20
 INCIDENT = "incident.json"
 _ERRORS = re.compile(r"(?:rank-\d+\.)?error\.json")
@@ -26,6 +28,7 @@ _LOGS = re.compile(
     r".*(?:\.log|\.out|\.err|\.txt|stdout|stderr|messages|syslog|dmesg)(?:\.\d+)?"
 )
 _RANK = re.compile(r"rank-(\d+)\.error\.json|(?:^|/)(\d+)/error\.json")
+_FILLED_IN = re.compile(r"%(\d*)([A-Za-z%])")
 _ATTEMPT = re.compile(r"attempt[-_](\d+)")
 
 
@@ -65,6 +68,29 @@ def left_in(
     left = read_left(logs, record=record, domains=domains)
     last = max(incidents, key=lambda one: one.attempt, default=None)
     return msgspec.structs.replace(left, said=(*said, *left.said), incident=last)
+
+
+def outputs_of(pattern: str, job: str) -> Iterator[Path]:
+    """
+    The files that a job's output *pattern* (as `sbatch --output` takes it) stands for.
+
+    Slurm fills in the name, user and node only where they are written; here anything may stand for
+    them in the file's name and folder, as long as the job's own number stands there too.
+    """
+    array, _, task = job.partition("_")
+    own = {"A": array} if task else {"A": array, "j": job}
+    known = {"%": "%", "a": task or "*", **own}
+    is_own = any(found[2] in own for found in _FILLED_IN.finditer(pattern))
+
+    def filled(found: "re.Match[str]") -> str:
+        text = known.get(found[2], "*")
+        return text.zfill(int(found[1])) if found[1] and text.isdigit() else text
+
+    path = _FILLED_IN.sub(filled, pattern.replace("[", "[[]"))
+    if "*" not in path:
+        yield from (one for one in (Path(path.replace("[[]", "[")),) if one.is_file())
+    elif is_own:
+        yield from sorted(map(Path, glob.glob(path)))[:MOST_OUTPUTS]  # noqa: PTH207 - it is absolute
 
 
 def domains_of(topology: Path) -> dict[str, str]:

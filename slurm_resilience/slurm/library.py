@@ -115,6 +115,8 @@ def _job(job: Any) -> RawJob:  # noqa: ANN401 - pyslurm has no types
         comment=_comment(job),
         partition=job.partition,
         current_working_directory=job.working_directory,
+        standard_output=job.standard_output,
+        standard_error=job.standard_error,
         requeue=bool(job.is_requeueable),
         priority=job.priority,
         eligible_time=job.eligible_time,

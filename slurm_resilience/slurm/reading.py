@@ -86,6 +86,8 @@ class RawJob(msgspec.Struct):
     comment: str | None = None
     partition: str | None = None
     current_working_directory: str | None = None
+    standard_output: str | None = None
+    standard_error: str | None = None
     requeue: bool = True
     priority: _Number = None
     hold: bool | None = None
@@ -198,6 +200,7 @@ def _job(raw: RawJob) -> Job:
         comment=raw.comment or "",
         partition=raw.partition or "",
         work_dir=raw.current_working_directory or "",
+        outputs=tuple(dict.fromkeys(filter(None, (raw.standard_output, raw.standard_error)))),
         can_requeue=raw.requeue,
         held=bool(raw.hold) or priority == 0,
         begins_at=(eligible or None) if state == "PENDING" else None,

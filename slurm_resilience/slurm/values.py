@@ -26,6 +26,9 @@ class Job(msgspec.Struct, frozen=True):
     comment: str = ""
     partition: str = ""
     work_dir: str = ""
+    outputs: tuple[str, ...] = ()
+    """Files of its output and errors, absolute; `%j` and the like may stand in them. Slurm 22.05
+    does not tell them where they are the default, slurm-%j.out."""
     can_requeue: bool = True
     held: bool = False
     begins_at: float | None = None

@@ -16,9 +16,9 @@ def diagnosed(cluster: Cluster, job: str, *words: str) -> dict[str, object]:
 
 
 def test_a_program_that_raised_is_told_from_its_output(cluster: Cluster) -> None:
-    """Slurm says no more than FAILED; the output lies where Slurm puts it."""
+    """Slurm says no more than FAILED; the output lies where Slurm was told to put it."""
     script = "import sys; sys.stderr.write(open('/nowhere').read())"
-    job = cluster.sbatch(["--wrap", f'srun python3 -c "{script}"'])
+    job = cluster.sbatch(["--output=%x-%j.txt", "--wrap", f'srun python3 -c "{script}"'])
     cluster.wait_for_job(job, "FAILED")
 
     told = diagnosed(cluster, job)

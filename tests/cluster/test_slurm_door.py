@@ -37,7 +37,8 @@ def wait_for(cluster: Cluster, slurm: Slurm, job: str, *, running: bool) -> Job:
 
 def test_a_job_from_start_to_next_start(cluster: Cluster, slurm: Slurm) -> None:
     """Requeued and held, told which nodes to avoid, released, started: the same job elsewhere."""
-    job = submit(cluster, "--nodes=2", "--exclude=n4")
+    output = "/shared/home/alice/first-%j.out"
+    job = submit(cluster, "--nodes=2", "--exclude=n4", f"--output={output}")
     first = wait_for(cluster, slurm, job, running=True)
 
     slurm.set_comment(job, "mine and yours")
@@ -55,6 +56,7 @@ def test_a_job_from_start_to_next_start(cluster: Cluster, slurm: Slurm) -> None:
     assert (first.restarts, first.nodes, first.nodes_needed) == (0, ("n1", "n2"), 2)
     assert (first.user_id, first.partition, first.comment) == (ALICE, "all", "mine")
     assert first.work_dir == "/shared/home/alice"
+    assert output.replace("%j", job) in {one.replace("%j", job) for one in first.outputs}
     assert (held.restarts, held.held, held.reason) == (1, True, "JobHeldUser")
     assert released
     assert released.begins_at

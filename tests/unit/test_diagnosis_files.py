@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from slurm_resilience.diagnosis.facts import Diagnosis
 from slurm_resilience.diagnosis.policy import decide
-from slurm_resilience.diagnosis.sources import left_in
+from slurm_resilience.diagnosis.sources import left_in, outputs_of
 from slurm_resilience.errors import UsageError
 
 ECC = b"RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
@@ -210,6 +210,35 @@ def test_an_error_file_that_is_none_is_passed_over_in_a_folder(
     (tmp_path / "stderr.log").write_bytes(QUOTA)
 
     assert decide(left_in([tmp_path])).cause == "quota"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "job", "names"),
+    [
+        ("slurm-%j.out", "12", ["slurm-12.out"]),
+        ("%x-%j.out", "12", ["slurm-12.out", "train-12.out"]),
+        ("%5j.log", "12", ["00012.log"]),
+        ("%A_%a.out", "12_3", ["12_3.out"]),
+        ("all.out", "12", ["all.out"]),
+        ("%x.out", "12", []),
+        ("100%%.out", "12", ["100%.out"]),
+        ("[12].out", "12", ["[12].out"]),
+        ("slurm-%j.out", "13", []),
+    ],
+)
+def test_a_jobs_output_is_found_by_its_pattern(
+    tmp_path: Path, pattern: str, job: str, names: list[str]
+) -> None:
+    """Only files that are this job's."""
+    for name in (
+        "slurm-12.out", "train-12.out", "train-13.out", "00012.log", "12_3.out", "all.out",
+        "train.out", "100%.out", "[12].out", "1.out",
+    ):  # fmt: skip
+        (tmp_path / name).write_text("x")
+
+    found = [path.name for path in outputs_of(f"{tmp_path}/{pattern}", job)]
+
+    assert found == names
 
 
 def test_a_folder_follows_no_link(tmp_path: Path) -> None:

@@ -39,6 +39,16 @@ def test_a_running_job_of_2205() -> None:
     assert not job.held
 
 
+def test_where_a_job_writes() -> None:
+    """Its output, and its errors where they go elsewhere."""
+    same = one(standard_output="/home/alice/%j.out", standard_error="/home/alice/%j.out")
+    apart = one(standard_output="/home/alice/%j.out", standard_error="/home/alice/%j.err")
+
+    assert same.outputs == ("/home/alice/%j.out",)
+    assert apart.outputs == ("/home/alice/%j.out", "/home/alice/%j.err")
+    assert one().outputs == one(standard_output="", standard_error=None).outputs == ()
+
+
 def test_a_job_that_slurm_requeued_after_a_node_failed() -> None:
     """It waits for Slurm's own delay: no nodes, a begin time, one restart."""
     job = jobs_of("squeue_22.05.8.json")["5"]
