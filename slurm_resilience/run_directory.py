@@ -4,6 +4,7 @@ The run directory: what one job leaves behind for people and for the controller.
     <run directory>/                     named by the job's Comment: slurm-resilience=<path>
         attempt-0/
             heartbeat.json               how far each rank is (replaced every few seconds)
+            environment.json             packages, driver, image, commit and arguments of the training
             incident.json                why this attempt ended, and what to do about it
             stacks/rank-3.txt            Python stacks taken before a stalled job was ended
         attempt-1/ …

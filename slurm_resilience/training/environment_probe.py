@@ -1,5 +1,6 @@
 """Reads what a training runs in, inside its container where it has one. No answer is no reason to fail."""
 
+import logging
 import os
 import platform
 import re
@@ -9,10 +10,17 @@ from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
+import msgspec
 import torch
 
+from slurm_resilience.files import replace
+from slurm_resilience.training.beside import beside
 from slurm_resilience.training.environment import Environment
+from slurm_resilience.watch.heartbeat import ATTEMPT_VARIABLE
 
+log = logging.getLogger(__name__)
+
+NAME = "environment.json"
 DRIVER = Path("/proc/driver/nvidia/version")
 GIT_S = 5.0
 DIGEST_VARIABLE = "SLURM_RESILIENCE_IMAGE"
@@ -44,6 +52,25 @@ def environment() -> Environment:
         commit=_commit(Path(sys.argv[0]).absolute().parent if sys.argv else Path()),
         argv=without_secrets(sys.argv),
     )
+
+
+def leave(found: Environment, environ: Mapping[str, str]) -> None:
+    """
+    Put it among the records of this attempt, where there are any, without waiting for their disk.
+    """
+    directory = environ.get(ATTEMPT_VARIABLE)
+    if not directory:
+        return
+    path = Path(directory) / NAME
+    content = msgspec.json.format(msgspec.json.encode(found)) + b"\n"
+
+    def write() -> None:
+        try:
+            replace(path, content)
+        except OSError as error:
+            log.warning("%s: %s", path, error.strerror)
+
+    beside(write)
 
 
 def without_secrets(argv: Sequence[str]) -> tuple[str, ...]:

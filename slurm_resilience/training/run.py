@@ -17,7 +17,7 @@ from slurm_resilience.training.agreement import Agreement, Word
 from slurm_resilience.training.checkpoints import Checkpoints, claimed
 from slurm_resilience.training.due import Due, time_limit
 from slurm_resilience.training.earlier import look_for, saved_before
-from slurm_resilience.training.environment_probe import environment
+from slurm_resilience.training.environment_probe import environment, leave
 from slurm_resilience.training.notice import WITH_AGENT, WITHOUT_AGENT, Notice
 from slurm_resilience.training.peers import Peers
 from slurm_resilience.training.pulse import Pulse
@@ -200,6 +200,8 @@ class Run:
         rank = self._peers.rank
         choice = choose(self._directory, self._peers, prefer)
         newest, here = choice.newest, environment() if rank == 0 else None
+        if here:
+            leave(here, os.environ)
         if newest:
             self._peers.each(lambda: put_back(self.state, newest, self._peers, here))
 

@@ -8,7 +8,11 @@ from pathlib import Path
 import msgspec
 
 from slurm_resilience.watch.assignment import VARIABLE, Assignment
-from slurm_resilience.watch.heartbeat import DIRECTORY_VARIABLE, SAVED_VARIABLE
+from slurm_resilience.watch.heartbeat import (
+    ATTEMPT_VARIABLE,
+    DIRECTORY_VARIABLE,
+    SAVED_VARIABLE,
+)
 
 RECORDED_COLLECTIVES = "2000"
 """NCCL's flight recorder is off in older versions of torch, and without it a collective that
@@ -68,7 +72,11 @@ def for_ranks(
     if here.shield:
         defaults |= SHIELD
     kept = {name: value for name, value in environ.items() if name != VARIABLE}
-    return {**defaults, **kept, DIRECTORY_VARIABLE: str(here.heartbeats)}
+    ours = {
+        DIRECTORY_VARIABLE: str(here.heartbeats),
+        ATTEMPT_VARIABLE: assignment.attempt_directory,
+    }
+    return {**defaults, **kept, **ours}
 
 
 def is_tracked_by_parents(cgroups: str) -> bool:

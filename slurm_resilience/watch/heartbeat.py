@@ -23,6 +23,9 @@ DIRECTORY_VARIABLE = "SLURM_RESILIENCE_HEARTBEATS"
 SAVED_VARIABLE = "SLURM_RESILIENCE_SAVED_STEP"
 """The newest step that an earlier attempt of this job knew to be saved; absent or empty: none."""
 
+ATTEMPT_VARIABLE = "SLURM_RESILIENCE_ATTEMPT"
+"""The directory of this attempt's records, seen by all nodes; set by the agent for its ranks."""
+
 MOST_RANKS = 1024
 """On one node. More are somebody's mistake, and may take the node down."""
 

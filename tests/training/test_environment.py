@@ -7,9 +7,12 @@ from typing import Any
 
 import msgspec
 import pytest
+import torch
 
+from slurm_resilience.training import Checkpoints, Run
 from slurm_resilience.training.environment import Environment, differences
 from slurm_resilience.training.environment_probe import environment, without_secrets
+from tests.training.ranks import wait_for
 
 THEN = Environment(
     python="3.11.2",
@@ -137,3 +140,19 @@ def test_a_resumed_training_says_what_has_changed(tmp_path: Path) -> None:
     [line] = [line for line in changed.splitlines() if "since step-000000001 was saved" in line]
     assert "commit " in line
     assert "+; arguments '' -> '--lr=0.2'" in line
+
+
+def test_the_environment_lies_beside_the_records_of_the_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For people to look at, whatever was saved."""
+    monkeypatch.setenv("SLURM_RESILIENCE_ATTEMPT", str(tmp_path))
+    run = Run(checkpoints=Checkpoints(tmp_path / "c"), state={"n": 1})
+    run.restore()
+    run.close()
+    path = tmp_path / "environment.json"
+    wait_for(path.exists)
+
+    found = msgspec.json.decode(path.read_bytes(), type=Environment)
+
+    assert found.packages["torch"] == torch.__version__

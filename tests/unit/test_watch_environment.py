@@ -54,6 +54,13 @@ def test_ranks_know_what_was_saved_before() -> None:
     assert told(later, {"SLURM_RESILIENCE_SAVED_STEP": ""}) == ""
 
 
+def test_ranks_know_where_the_records_of_this_attempt_lie() -> None:
+    """Of this job, also where it was submitted from within another."""
+    found = ranks_find({"SLURM_RESILIENCE_ATTEMPT": "/runs/6/attempt-0"})
+
+    assert found["SLURM_RESILIENCE_ATTEMPT"] == "/runs/7/attempt-1"
+
+
 def test_the_token_does_not_reach_the_ranks() -> None:
     """It is the agent's alone."""
     found = ranks_find(to_environment(ASSIGNMENT))
