@@ -18,7 +18,7 @@ local function with_resilience(options)
         end)
     end
     if not is_done then
-        slurm.log_debug("%s", "slurm-resilience: the job goes on as it came: " .. tostring(why))
+        slurm.log_debug("%s", "slurm-resilience: the job goes on without what is missing: " .. tostring(why))
     end
 end
 -- ── end ──

@@ -17,7 +17,7 @@ local function with_resilience(job_desc, part_list)
         end)
     end
     if not is_done then
-        slurm.log_error("%s", "slurm-resilience: the job goes on as it came: " .. tostring(why))
+        slurm.log_error("%s", "slurm-resilience: the job goes on without what is missing: " .. tostring(why))
     end
 end
 -- ── end ──

@@ -186,7 +186,7 @@ def test_nothing_of_ours_that_is_broken_breaks_submission(site: Cluster, library
         install_library(site)
 
     assert (job["ExcNodeList"], job["Requeue"]) == ("(null)", "0")
-    assert "slurm-resilience: the job goes on as it came" in told(site)
+    assert "slurm-resilience: the job goes on without what is missing" in told(site)
 
 
 def test_a_library_that_is_missing_breaks_nothing(site: Cluster) -> None:
