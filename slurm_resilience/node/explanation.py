@@ -22,7 +22,7 @@ OF_OTHERS = {
     " because it was up before the driver; where `slurm-resilience check` there says fit, resume it",
     "Not responding": "slurmd does not answer: the node, its network or slurmd is down",
     "Low ": "the node has less memory, processors or disk than slurm.conf says",
-    "Reboot ASAP": "somebody asked Slurm to reboot it once it is idle",
+    "Reboot": "somebody asked Slurm to reboot it once it is idle",
     "NHC:": "Node Health Check drained it, and gives it back itself",
 }
 """How a reason of Slurm's, or of another well-known tool, begins -> what it means."""
@@ -76,7 +76,11 @@ def explain(
     elif told.whose == "ours":
         told = msgspec.structs.replace(told, person=needs_a_person(None, (), Thing("")))
     elif told.whose == "theirs":
-        meanings = [text for start, text in OF_OTHERS.items() if node.reason.startswith(start)]
+        meanings = [
+            text
+            for start, text in OF_OTHERS.items()
+            if node.reason.lower().startswith(start.lower())
+        ]
         told = msgspec.structs.replace(told, meaning="".join(meanings[:1]))
     if visited is None or visited.node != node.name:
         return told

@@ -214,6 +214,33 @@ def test_what_others_drained_does_not_count(cluster: Cluster) -> None:
     assert is_drained(cluster, "n4")
 
 
+# ── on the way down ─────────────────────────────────────────────────────────────────────────
+
+
+def test_a_node_that_slurm_reboots_is_left_to_it(machine: int) -> None:
+    """Its drain and reason are the administrator's; ours is neither lifted nor rewritten meanwhile."""
+    reboots = {"RebootProgram": "/bin/true"}
+    with Cluster.up(nodes=2, gpus=8, instance=machine + 310, slurm_conf=reboots) as cluster:
+        cluster.configure("node: {resume_after: 1}")
+        running(cluster, "n1")
+        running(cluster, "n2")
+        cluster.run(["scontrol", "reboot", "n1"], user="root")
+        cluster.nodes["n1"].gpu(3).set(remap_pending=1)
+        cluster.nodes["n2"].gpu(3).set(remap_pending=1)
+
+        hook(cluster, "n1", "health")
+        assert reason(cluster, "n1").lower().startswith("reboot")
+
+        hook(cluster, "n2", "health")
+        ours = reason(cluster, "n2")
+        assert ours.startswith("slurm-resilience: row-remap-pending gpu3: ")
+        cluster.run(["scontrol", "reboot", "ASAP", "n2"], user="root")
+        cluster.nodes["n2"].gpu(3).set(remap_pending=0)
+        hook(cluster, "n2", "health")
+        assert is_drained(cluster, "n2")
+        assert reason(cluster, "n2").startswith(ours)
+
+
 # ── what a kind of node has ─────────────────────────────────────────────────────────────────
 
 

@@ -56,6 +56,7 @@ def test_a_reason_is_explained(
         ("Kill task failed", "would not die"),
         ("gres/gpu count reported lower than configured (0 < 1)", "fewer GPUs than slurm.conf"),
         ("NHC: ", "Node Health Check"),
+        ("reboot requested", "asked Slurm to reboot"),
         ("fan is loud", ""),
     ],
 )
