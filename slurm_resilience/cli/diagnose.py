@@ -13,7 +13,7 @@ import msgspec
 
 from slurm_resilience import config
 from slurm_resilience.bounded import ask
-from slurm_resilience.diagnosis.facts import Diagnosis, Record
+from slurm_resilience.diagnosis.facts import Diagnosis, Left, Record
 from slurm_resilience.diagnosis.policy import decide
 from slurm_resilience.diagnosis.rules import ALL, explained
 from slurm_resilience.diagnosis.rules.row import Row
@@ -136,25 +136,36 @@ def _renamed(diagnosis: Diagnosis, spooled: str) -> Diagnosis:
 def _of_job(
     name: str, logs: Sequence[Path], record: Record | None, domains: dict[str, str]
 ) -> Diagnosis:
-    """What Slurm says of a job and what lies in its folders, read as its owner."""
+    """What Slurm says of a job, what lies in its folders, and *logs* beside that."""
     job = connect(config.load().slurm).job(name)
     if job is None and not logs:
         raise UsageError(f"job {name}: Slurm knows it no more; give its log")
     if job is not None and record is None and job.state not in LIVES:
         record = Record(job.state, job.nodes if job.state == "NODE_FAIL" else ())
-    paths = [*logs, *(_files_of(job) if job is not None else ())]
-    if not paths and record is None:
+    left = left_in(logs, record=record, domains=domains)
+    theirs = Left() if job is None else _left_by(job)
+    if not (left.said or theirs.said or theirs.incident or record):
         raise UsageError(f"job {name}: no output found in its folder; give its log as well")
-    if job is None:
-        return decide(left_in(paths, record=record, domains=domains))
+    return decide(
+        msgspec.structs.replace(
+            left,
+            said=(*left.said, *theirs.said),
+            incident=left.incident or theirs.incident,
+            slowed=left.slowed or theirs.slowed,
+        )
+    )
+
+
+def _left_by(job: Job) -> Left:
+    """What a job's own files say, read as their owner by a child: a file system may hang."""
     answer = ask(
-        lambda: [msgspec.json.encode(decide(left_in(paths, record=record, domains=domains)))],
+        lambda: [msgspec.json.encode(left_in(list(_files_of(job)), may_be_empty=True))],
         deadline_s=READ_S,
         as_user=job.user_id if os.geteuid() == 0 and job.user_id > 0 else None,
     )
     if not answer.items:
-        raise UsageError(f"job {name}: its files: {answer.trouble}")
-    return msgspec.json.decode(answer.items[0], type=Diagnosis)
+        raise UsageError(f"job {job.id}: its files: {answer.trouble}")
+    return msgspec.json.decode(answer.items[0], type=Left)
 
 
 def _files_of(job: Job) -> Iterator[Path]:
@@ -162,7 +173,7 @@ def _files_of(job: Job) -> Iterator[Path]:
     try:
         directory = run_directory_of(job.comment, work_dir=job.work_dir, job=job.id)
     except UntrustedFileError as error:
-        raise UsageError(f"job {job.id}: {error}") from error
+        raise UsageError(str(error)) from error
     if directory is not None and directory.exists():
         yield directory
     usual = "slurm-%A_%a.out" if "_" in job.id else "slurm-%j.out"

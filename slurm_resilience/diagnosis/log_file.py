@@ -58,7 +58,7 @@ COOLER = {
 STARTS = (b"slurm-resilience: attempt", b"OMP_NUM_THREADS", b"NCCL version", b"GLOBAL_RANK")
 OURS = re.compile(rb"slurm-resilience: attempt \d+ of job ")
 ENDED = re.compile(
-    rb"\*\*\* JOB \S+ ON [^\n]*CANCELLED|srun: (?:Force Terminated|error: \S+: tasks? [\d,-]+: Exited)"
+    rb"\*\*\* JOB \S+ [^\n]*CANCELLED|srun: (?:Force Terminated|error: \S+: tasks? [\d,-]+: Exited)"
 )
 FROM_SLURM = re.compile(rb"(?:srun|slurmstepd\S*|salloc)[:\[]|$")
 MOVES = re.compile(

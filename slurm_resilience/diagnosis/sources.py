@@ -44,6 +44,7 @@ def left_in(
     *,
     record: Record | None = None,
     domains: dict[str, str] | None = None,
+    may_be_empty: bool = False,
 ) -> Left:
     """
     Everything that *paths* (files, or folders of one attempt) say.
@@ -56,7 +57,7 @@ def left_in(
     incidents: list[Incident] = []
     for path in paths:
         found = list(_inside(path)) if path.is_dir() else [path]
-        if not found:
+        if not found and not may_be_empty:
             raise UsageError(f"{path}: no log in there; give a log file or a folder of them")
         for file in found:
             if file.name == INCIDENT:
