@@ -134,7 +134,11 @@ class Claim:
                 "%s: no locks on this file system; nothing keeps a second job out",
                 self._directory,
             )
-        replace(self._directory / NAME, msgspec.json.encode(self.me) + b"\n")
+        try:
+            replace(self._directory / NAME, msgspec.json.encode(self.me) + b"\n")
+        except OSError:
+            self._lock.close()  # or the next try of this process would find it held
+            raise
 
 
 def _file_system(directory: Path) -> int | None:
