@@ -3,6 +3,7 @@ A small transformer that learns to count, and survives whatever happens to its j
 
     python train.py --checkpoints ./ckpt                          # one process
     torchrun --nproc-per-node=2 train.py --checkpoints ./ckpt     # several, over gloo or NCCL
+    torchrun --nproc-per-node=2 train.py --shard                  # each holds a part of the model
 
 Five lines make it resilient; they are marked. A run that was interrupted and resumed ends with the
 same parameters, bit for bit, as one that was not: the batch of a step depends on step and rank only.
@@ -18,6 +19,9 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 from slurm_resilience.training import Checkpoints, Run
@@ -52,11 +56,20 @@ def batch_of(step: int, rank: int) -> torch.Tensor:
     return (starts + strides * torch.arange(LENGTH + 1)) % VOCABULARY
 
 
+def spread(model: nn.Module, device: torch.device, *, shard: bool) -> nn.Module:
+    """The model on all ranks: each holds a part of it, or all of it."""
+    if not shard:
+        return DistributedDataParallel(model)
+    fully_shard(model, mesh=init_device_mesh(device.type, (dist.get_world_size(),)))
+    return model
+
+
 def digest(model: nn.Module) -> str:
-    """SHA-256 of all parameters."""
+    """SHA-256 of all parameters; for all ranks to call."""
     total = hashlib.sha256()
     for parameter in model.parameters():
-        total.update(parameter.detach().cpu().numpy().tobytes())
+        whole = parameter.full_tensor() if isinstance(parameter, DTensor) else parameter
+        total.update(whole.detach().cpu().numpy().tobytes())
     return total.hexdigest()
 
 
@@ -70,9 +83,17 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--step-seconds", type=float, default=0.0, help="make each step so long"
     )
+    parser.add_argument("--shard", action="store_true", help="fully_shard instead of DDP")
     parser.add_argument("--out", type=Path, metavar="FILE", help="result as JSON, at the end")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     return parser.parse_args()
+
+
+def report(result: dict[str, object], out: Path | None) -> None:
+    """Say that all is done."""
+    print(f"finished: step {result['steps']}", flush=True)
+    if out:
+        out.write_text(json.dumps(result) + "\n", encoding="utf-8")
 
 
 def main() -> None:
@@ -84,8 +105,9 @@ def main() -> None:
         dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
 
     torch.manual_seed(17)
-    bare = Transformer().to(device)
-    model = DistributedDataParallel(bare) if distributed else bare
+    model: nn.Module = Transformer().to(device)
+    if distributed:
+        model = spread(model, device, shard=options.shard)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=options.steps)
     torch.manual_seed(rank)  # dropout differs between ranks
@@ -111,17 +133,15 @@ def main() -> None:
         if rank == 0 and (step + 1) % max(1, options.steps // 20) == 0:
             print(f"step {step + 1}/{options.steps} loss {state['loss']:.4f}", flush=True)
         time.sleep(max(0.0, began + options.step_seconds - time.monotonic()))
-        if run.step(step):  # 3
+        if run.step(step, loss=loss):  # 3
             break  # 4
     run.finish()  # 5
 
+    result = {"steps": options.steps, "loss": state["loss"], "digest": digest(model)}
     if rank == 0 and run.stopped:
         print(f"stopped after step {step + 1}/{options.steps}, saved", flush=True)
     elif rank == 0:
-        print(f"finished: step {options.steps}", flush=True)
-        if options.out:
-            result = {"steps": options.steps, "loss": state["loss"], "digest": digest(model)}
-            options.out.write_text(json.dumps(result) + "\n", encoding="utf-8")
+        report(result, options.out)
     if distributed:
         dist.destroy_process_group()
 

@@ -57,17 +57,21 @@ def is_at(beats: Path, rank: int, step: int) -> bool:
         return False
 
 
-@pytest.mark.parametrize("launcher", [ALONE, TWO_RANKS], ids=["python", "torchrun, two ranks"])
+@pytest.mark.parametrize(
+    ("launcher", "options"),
+    [(ALONE, []), (TWO_RANKS, []), (TWO_RANKS, ["--shard"])],
+    ids=["python", "torchrun, two ranks", "torchrun, sharded"],
+)
 def test_a_training_stopped_and_resumed_ends_bit_equal(
-    tmp_path: Path, launcher: list[str]
+    tmp_path: Path, launcher: list[str], options: list[str]
 ) -> None:
     """Stopped by a notice it exits 0 without a result; resumed it ends as if never stopped."""
     out, beats = tmp_path / "out.json", tmp_path / "beats"
     other_out = tmp_path / "undisturbed.json"
-    undisturbed = started(launcher, tmp_path / "one", f"--out={other_out}")
+    undisturbed = started(launcher, tmp_path / "one", f"--out={other_out}", *options)
     process = started(
-        launcher, tmp_path / "two", f"--out={out}", "--step-seconds=0.05", beats=beats
-    )
+        launcher, tmp_path / "two", f"--out={out}", "--step-seconds=0.05", *options, beats=beats
+    )  # fmt: skip
     wait_for(lambda: is_at(beats, 0, 7), within_s=60)
     write_stop(beat_path(beats, 0), Stop.SAVE_AND_STOP)
     said, _ = process.communicate(timeout=120)
@@ -77,7 +81,7 @@ def test_a_training_stopped_and_resumed_ends_bit_equal(
     assert not out.exists()
     assert len(list((tmp_path / "two" / "c").glob("step-*"))) == 1
 
-    again = started(launcher, tmp_path / "two", f"--out={out}")
+    again = started(launcher, tmp_path / "two", f"--out={out}", *options)
 
     assert result(again, out) == result(undisturbed, other_out)
     assert (tmp_path / "two" / "c" / directory_name(39)).is_dir()
