@@ -43,7 +43,7 @@ _PARSERS: tuple[tuple[str, Callable[[str], KernelEvent | None]], ...] = (
 
 _MARKS = ("NVRM", *{mark for mark, _ in _PARSERS})
 
-_MOST_LINE = 4096
+_MOST_LINE = 2048
 """A longer line is read as far as this: a kernel record is at most 1 KiB."""
 
 

@@ -24,8 +24,8 @@ MORE_OF_A_TIMEOUT = ("TX timeout detected", "RX timeout on channel")
 """What follows a watchdog's line."""
 
 _DOWN = re.compile(
-    r"\b(?!ata\d)(?P<name>[a-z][\w.@-]*)(?:: (?:NIC )?| NIC )Link (?:is )?Down\b"
-    r"|(?P<daemon>[a-z][\w.@-]*): Lost carrier"
+    r"\b(?!ata\d)(?P<name>[a-z][\w.@-]{0,31})(?:: (?:NIC )?| NIC )Link (?:is )?Down\b"
+    r"|\b(?P<daemon>[a-z][\w.@-]{0,31}): Lost carrier"
     r"|definitely down for interface (?P<bonded>[\w.@-]+)",
     re.IGNORECASE,
 )

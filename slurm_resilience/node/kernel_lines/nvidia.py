@@ -17,7 +17,7 @@ _WHO = re.compile(r"pid='?(?P<pid>[^',]*)'?(?:, name=(?P<name>[^,]*))?(?:, |$)")
 _CAUSE = re.compile(r"caused by previous Xid (\d{1,6})\b")
 _NVLINK = re.compile(r"\b(?P<word>Non-?fatal|Fatal) XC\d+ i(?P<injected>\d+)", re.IGNORECASE)
 _SWITCH = re.compile(r"(?P<word>Non-?fatal|Fatal)\b", re.IGNORECASE)
-_GPU = re.compile(rf"NVRM:.*?\bGPU {PCI}")
+_GPU = re.compile(rf"NVRM:.{{0,200}}?\bGPU {PCI}")
 _NAMED = re.compile(rf"NVRM: GPU at PCI:{PCI}: (?P<uuid>GPU-[0-9a-f-]+)")
 _RESET = re.compile(
     r"GPU reset executed: (?P<uuid>GPU-[0-9a-f-]+)(?:, success: (?P<done>\w+))?"

@@ -40,7 +40,7 @@ def plain_line(line: str) -> str:
         return line
     try:
         entry = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):  # torn, or nested without end
         return line
     message, then = entry.get("MESSAGE"), str(entry.get("__REALTIME_TIMESTAMP", ""))
     if not isinstance(message, str):

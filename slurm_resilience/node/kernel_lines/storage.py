@@ -24,7 +24,7 @@ _NO_DISK = ("sr", "fd", "loop", "ram", "zram", "nbd", "scd")
 
 _FILE_SYSTEM = re.compile(
     r"(?P<type>EXT[234]-fs|XFS|BTRFS|F2FS-fs)(?: error| warning| critical)?:? "
-    r"\((?:device )?(?P<device>[^)\s]+)[^)]*\):? ?(?P<rest>.*)"
+    r"\((?:device )?(?P<device>[^)\s]{1,64})[^)]{0,64}\):? ?(?P<rest>.*)"
 )
 _FILE_SYSTEM_MESSAGES: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
