@@ -1,7 +1,6 @@
 """`node`: what we hold drained and why, and how to change it."""
 
 import argparse
-import os
 import time
 
 import msgspec
@@ -12,6 +11,7 @@ from slurm_resilience.node import recall, strikes, switches
 from slurm_resilience.node.explanation import Explanation, explain, shown
 from slurm_resilience.node.reason import is_ours
 from slurm_resilience.node.standing import Visited
+from slurm_resilience.node.survey import here
 from slurm_resilience.plain import plain
 from slurm_resilience.slurm.connect import connect
 from slurm_resilience.slurm.door import Slurm
@@ -89,8 +89,7 @@ def _remembered(
     settings: config.Config, node: str
 ) -> tuple[Visited | None, tuple[strikes.Strike, ...]]:
     """What the node itself knows, where this is that node and may be asked."""
-    here = os.environ.get("SLURMD_NODENAME") or os.uname().nodename.partition(".")[0]
-    if here != node:
+    if here() != node:
         return None, ()
     state, within_s = settings.paths.state, settings.node.drains.repeats_s
     found, _ = recall.strikes(state)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from slurm_resilience.errors import UsageError
 from slurm_resilience.node.plan import PROFILES
+from slurm_resilience.node.survey import here
 from slurm_resilience.plain import plain
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def _check(arguments: argparse.Namespace) -> int:
         config = config.at(facts.node)
         findings = judge(facts, config.node)
     else:
-        config = config.at(_here())
+        config = config.at(here())
         facts = _read(config, arguments.profile)
         findings = _with_memory(config, arguments.profile, judge(facts, config.node), facts)
     verdict = _verdict(findings)
@@ -108,7 +109,7 @@ def _facts(arguments: argparse.Namespace) -> int:
         return _learn(arguments)
     if arguments.nodes:
         raise UsageError("--nodes says for which nodes to --learn; give both")
-    facts = _read(load(arguments.config).at(_here()), arguments.profile)
+    facts = _read(load(arguments.config).at(here()), arguments.profile)
     if arguments.json:
         sys.stdout.write(to_json(facts).decode())
         return FIT
@@ -138,14 +139,14 @@ def _learn(arguments: argparse.Namespace) -> int:
 
     if arguments.json:
         raise UsageError("--learn prints YAML for the configuration; leave --json out")
-    nodes = _here() if arguments.nodes is None else arguments.nodes
+    nodes = here() if arguments.nodes is None else arguments.nodes
     try:
         names = expand(nodes)
     except ValueError as error:
         raise UsageError(f"--nodes {nodes!r}: {error}") from error
     if not names:
         raise UsageError('--nodes: no node is named; for example "gpu[001-128]"')
-    config = load(arguments.config).at(_here())
+    config = load(arguments.config).at(here())
     facts = _read(config, "full")
     findings = _with_memory(config, "full", judge(facts, config.node), facts)
     if (verdict := _verdict(findings)) != "fit":
@@ -186,12 +187,7 @@ def _read(config: "Config", profile: str) -> "NodeFacts":
     from slurm_resilience.node.plan import plan_of  # noqa: PLC0415
     from slurm_resilience.node.survey import read_facts  # noqa: PLC0415
 
-    return read_facts(plan_of(config), profile, node=_here())
-
-
-def _here() -> str:
-    """What Slurm calls this node, where it says so; else the host name."""
-    return os.environ.get("SLURMD_NODENAME") or os.uname().nodename.partition(".")[0]
+    return read_facts(plan_of(config), profile, node=here())
 
 
 def _with_memory(

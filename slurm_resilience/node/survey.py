@@ -42,6 +42,11 @@ def up_s() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
+def here() -> str:
+    """What Slurm calls this node, where it says so; else the host name."""
+    return os.environ.get("SLURMD_NODENAME") or os.uname().nodename.partition(".")[0]
+
+
 def identity_of(boot: str, node: str | None) -> dict[str, Any]:
     """Which node, which boot, when."""
     name = node or os.uname().nodename.partition(".")[0]
