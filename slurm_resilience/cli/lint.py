@@ -17,6 +17,8 @@ from slurm_resilience.lint.rules import BY_ID, judge
 from slurm_resilience.plain import plain
 
 CLEAN, FOUND = 0, 1
+STDIN = Path("-")
+MOST_PASSES = 4
 MOST_SHOWN = 300
 """Characters of a message: a script's own words may stand in it."""
 
@@ -40,7 +42,11 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         " anywhere in a file silences that rule in it.",
     )
     parser.add_argument(
-        "scripts", nargs="+", type=Path, metavar="SCRIPT", help="an sbatch file"
+        "scripts",
+        nargs="+",
+        type=Path,
+        metavar="SCRIPT",
+        help="an sbatch file (-: standard input)",
     )
     parser.add_argument(
         "--json", action="store_true", help="one JSON document and nothing else"
@@ -65,7 +71,9 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def _run(arguments: argparse.Namespace) -> int:
     save_s = arguments.save_s if arguments.checkpoints is None else _took(arguments.checkpoints)
     # All of them first: where one cannot be read, none is changed.
-    texts = {path: act.read(path) for path in dict.fromkeys(arguments.scripts)}
+    texts = {path: _text_of(path) for path in dict.fromkeys(arguments.scripts)}
+    if arguments.fix and STDIN in texts:
+        raise UsageError("--fix: standard input cannot be mended; name the file")
     reports = [
         _report(path, text, save_s=save_s, fix=arguments.fix) for path, text in texts.items()
     ]
@@ -78,22 +86,29 @@ def _run(arguments: argparse.Namespace) -> int:
     return FOUND if any(report.findings for report in reports) else CLEAN
 
 
-def _report(path: Path, text: str, *, save_s: float | None, fix: bool) -> Report:
-    script = facts.read(text)
-    findings = judge(script, save_s=save_s)
-    mended: list[Finding] = []
-    if fix and any(finding.edit for finding in findings):
-        text = _mended(path, text, script, findings)
-        left = judge(facts.read(text), save_s=save_s)
-        mended = [one for one in findings if one.rule not in {other.rule for other in left}]
-        findings = left
-    return Report(os.fspath(path), findings, [finding.rule for finding in mended])
+def _text_of(path: Path) -> str:
+    if path != STDIN:
+        return act.read(path)
+    data = sys.stdin.buffer.read(act.MOST_BYTES + 1)
+    if len(data) > act.MOST_BYTES:
+        raise UsageError(f"standard input: more than {act.MOST_BYTES} bytes is no script")
+    return data.decode("utf-8", errors="surrogateescape")
 
 
-def _mended(path: Path, old: str, script: facts.Script, findings: Sequence[Finding]) -> str:
-    new = fixed(script, findings)
-    act.write(path, old, new)
-    return new
+def _report(path: Path, old: str, *, save_s: float | None, fix: bool) -> Report:
+    first = findings = judge(facts.read(old), save_s=save_s)
+    text = old
+    for _ in range(MOST_PASSES if fix else 0):
+        if not any(finding.edit for finding in findings):
+            break
+        # One change may uncover what another one mends.
+        text = fixed(facts.read(text), findings)
+        findings = judge(facts.read(text), save_s=save_s)
+    if text != old:
+        act.write(path, old, text)
+    left = {finding.rule for finding in findings}
+    mended = dict.fromkeys(finding.rule for finding in first if finding.rule not in left)
+    return Report(os.fspath(path), findings, list(mended))
 
 
 def _show(report: Report) -> None:

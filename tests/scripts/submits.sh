@@ -4,7 +4,7 @@ OUT=logs
 sbatch --nodes 2 --time=24:00:00 -o all.log --wrap "torchrun --master_port 6000 train.py"
 sbatch --requeue --signal=B:USR2@120 <<EOF
 #!/bin/bash
-#SBATCH --nodes=1 --time=24:00:00 --output=$OUT/%j.out
+#SBATCH --nodes=1 --time=24:00:00 --output=$OUT/%j.out --comment=slurm-resilience
 exec slurm-resilience run -- torchrun train.py
 EOF
 sbatch other.sbatch

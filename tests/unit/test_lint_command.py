@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -95,6 +97,28 @@ def test_fix_mends_what_is_safe_and_leaves_the_rest(
     assert faulty.read_text().count("--open-mode=append") == 1
 
 
+def test_fix_goes_on_until_nothing_safe_is_left(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Once the signal goes to bash, it shows that bash does not pass it on."""
+    path = tmp_path / "train.sbatch"
+    path.write_text(
+        "#!/bin/bash\n#SBATCH -t 9:0:0 --signal=USR2@60\nslurm-resilience run -- torchrun x.py"
+    )
+
+    assert main(["lint", "--fix", str(path)]) == 0
+
+    assert path.read_text().splitlines() == [
+        "#!/bin/bash",
+        "#SBATCH -t 9:0:0 --signal=B:USR2@60",
+        "#SBATCH --requeue",
+        "#SBATCH --comment=slurm-resilience",
+        "#SBATCH --open-mode=append",
+        "exec slurm-resilience run -- torchrun x.py",
+    ]
+    assert "fixed: signal-past-run" in capsys.readouterr().out
+
+
 def test_fix_keeps_bytes_that_are_no_text(tmp_path: Path) -> None:
     """A comment in an old encoding comes through."""
     path = tmp_path / "old.sbatch"
@@ -186,3 +210,16 @@ def test_the_last_save_judges_the_lead(
         saved(tmp_path / f"step-{step}", step, took_s)
     assert main(["lint", "--checkpoints", str(tmp_path), str(faulty)]) == 1
     assert "the last save took 201 s" in capsys.readouterr().out
+
+
+def test_an_editor_hands_in_what_is_not_saved_yet() -> None:
+    """Standard input is judged, never mended."""
+    command = [sys.executable, "-m", "slurm_resilience", "lint", "-"]
+    judged = subprocess.run(command, input=FAULTY, text=True, capture_output=True, check=False)
+    mended = subprocess.run(
+        [*command, "--fix"], input=FAULTY, text=True, capture_output=True, check=False
+    )
+
+    assert (judged.returncode, mended.returncode) == (1, 2)
+    assert "-:2: shared-output" in judged.stdout
+    assert "standard input cannot be mended" in mended.stderr

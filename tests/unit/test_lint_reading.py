@@ -221,6 +221,7 @@ def test_what_is_mended_stays_so(end: str) -> None:
         "#SBATCH --nodes=2 --signal=B:USR2@60   # of each",
         "#SBATCH --time=5-0 --array=1-3",
         "#SBATCH --requeue",
+        "#SBATCH --comment=slurm-resilience",
         "#SBATCH --open-mode=append",
         'again() { scontrol requeue "${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}"; }',
         *lines[4:],

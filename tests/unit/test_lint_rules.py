@@ -13,7 +13,7 @@ TEMPLATES = sorted((Path(__file__).parents[2] / "sbatch_templates").iterdir())
 
 SOUND = (
     "--time=24:00:00 --requeue --open-mode=append --signal=B:USR2@300 --output=%j.out"
-    " --gpus-per-node=8 --ntasks-per-node=1"
+    " --gpus-per-node=8 --ntasks-per-node=1 --comment=slurm-resilience=runs/%j"
 )
 RUN = "exec slurm-resilience run -- torchrun train.py"
 TRAPPED = "trap 'touch stop' USR2\nsrun torchrun train.py &\n"
@@ -52,12 +52,14 @@ ROWS = [
     ("no-requeue", without("--requeue"), "srun accelerate launch train.py", f"{without('--requeue', '--time')} -t 30", "srun accelerate launch train.py"),
     ("no-requeue", without("--requeue"), "srun torchrun train.py", without("--requeue"), "srun torchrun tools/eval_model.py"),
     ("requeue-forbidden", f"{without('--requeue')} --no-requeue", RUN, SOUND, RUN),
+    ("takes-no-part", without("--comment"), RUN, without("--comment"), "srun torchrun train.py"),
+    ("takes-no-part", f"{SOUND} --comment='for the slurm-resilience-talk'", RUN, f"{SOUND} --comment='a slurm-resilience'", RUN),
     ("truncated-output", without("--open-mode"), RUN, SOUND, RUN),
     ("truncated-output", f"{without('--open-mode')} --open-mode=truncate", RUN, f"{without('--open-mode')} --open-mode=a", RUN),
     ("no-time-limit", without("--time"), RUN, f"{without('--time')} -t 5-0", RUN),
     ("shared-output", f"{SOUND} -o train.log", RUN, f"{SOUND} -o %A_%a.log", RUN),
     ("shared-output", f"{SOUND} -e %x.err", RUN, f"{SOUND} -e /dev/null", RUN),
-    ("variable-in-directive", f"{SOUND} --output=$HOME/%j.out", RUN, f"{SOUND} --comment=$x", RUN),
+    ("variable-in-directive", f"{SOUND} --output=$HOME/%j.out", RUN, f"{SOUND} --comment='$x slurm-resilience'", RUN),
     ("unread-directive", SOUND, f"cd work\n#SBATCH --mem=0\n{RUN}", SOUND, f"##SBATCH --mem=0\n# SBATCH\n{RUN}"),
     ("unread-directive", SOUND, f"  #SBATCH --mem=0\n{RUN}", SOUND, f"#SBATCH --mem=0\n{RUN}"),
     ("no-signal", without("--signal"), RUN, without("--signal"), "srun torchrun train.py --exit-duration-in-mins 1190"),

@@ -40,7 +40,8 @@ def checkpoint_with_data(view: View) -> Iterator[Finding]:
     data = [
         normpath(path)
         for _, path in _named(view, DATA_OPTIONS, _DATA_VARIABLE)
-        if path.strip("/").count("/") or path.startswith("$")
+        # A file system's own root, or `$SCRATCH` alone, holds everything.
+        if path.strip("/").count("/")
     ]
     for line, path in _named(view, SAVE_OPTIONS, _SAVE_VARIABLE):
         above = next((one for one in data if normpath(path).startswith(f"{one}/")), None)

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 
 from slurm_resilience.lint.findings import Finding, Replace, Rule, UnixLineEnds, View
 
+WORD = "slurm-resilience"
+"""Of a job's Comment; what `run_directory.takes_part` looks for."""
 _PER_JOB = re.compile(r"%\d*[jJA]")
 _VARIABLE = re.compile(r"\$[\w{(]|`")
 
@@ -31,6 +33,21 @@ def requeue_forbidden(view: View) -> Iterator[Finding]:
             "--no-requeue beside slurm-resilience run, which brings the job back by a requeue",
             "write --requeue",
             Replace(option.line, view.line(option.line).replace("--no-requeue", "--requeue")),
+        )
+
+
+def takes_no_part(view: View) -> Iterator[Finding]:
+    """`slurm-resilience run` sets the Comment when it starts; until then nobody knows the job."""
+    option = view.script.option("comment")
+    words = ((option and option.value) or "").split()
+    told = any(word.partition("=")[0] == WORD for word in words)
+    if view.supervised and view.script.last_directive and not told:
+        yield Finding(
+            "takes-no-part",
+            option.line if option else 0,
+            f"the job's Comment does not say {WORD} before it runs",
+            f"put {WORD} into it" if option else f"add #SBATCH --comment={WORD}",
+            None if option else view.directive(f"--comment={WORD}"),
         )
 
 
@@ -134,6 +151,12 @@ RULES = (
     Rule(
         "requeue-forbidden", requeue_forbidden,
         "Slurm refuses every requeue of such a job, ours too", "`--requeue`", safe=True,
+    ),
+    Rule(
+        "takes-no-part", takes_no_part,
+        "until `slurm-resilience run` starts, neither the controller nor the site's submission scripts"
+        " know the job: one that dies in a prolog waits out Slurm's two minutes",
+        "`#SBATCH --comment=slurm-resilience`", safe=True,
     ),
     Rule(
         "truncated-output", truncated_output,
