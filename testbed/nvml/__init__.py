@@ -61,6 +61,8 @@ class GpuState(msgspec.Struct, frozen=True):
         default_factory=lambda: {SRAM_AGGREGATE: 0}
     )
     """NVML's numbers of error type, counter type and memory location -> count."""
+    sram_exceeded: bool | None = False
+    """More errors in its SRAM than its own limit."""
     remapped_rows: tuple[int, int, bool, bool] | None = (0, 0, False, False)
     """Corrected, uncorrected, pending, failed."""
     remap_banks: tuple[int, int, int, int, int] | None = (2560, 0, 0, 0, 0)
@@ -105,6 +107,8 @@ class GpuState(msgspec.Struct, frozen=True):
         }
     )
     """NVML_FI_… -> value."""
+    link_fields: Mapping[tuple[int, int], int] = {}
+    """NVML_FI_… and number of an NVLink -> value."""
     processes: tuple[tuple[int, int], ...] = ()
     """Process id and bytes of GPU memory."""
     graphics_processes: tuple[tuple[int, int], ...] = ()
@@ -149,6 +153,7 @@ def geforce(index: int = 0) -> GpuState:
         ecc_corrected=None,
         ecc_uncorrected=None,
         ecc_locations={},
+        sram_exceeded=None,
         remapped_rows=None,
         remap_banks=None,
         memory_bytes=(11 * GIB, 0),
@@ -229,6 +234,7 @@ def _gpu_lines(gpu: GpuState) -> Iterator[str]:
         "vbios": gpu.vbios,
         "persistence": gpu.persistence,
         "ecc_mode": None if gpu.ecc_enabled is None else (gpu.ecc_enabled, gpu.ecc_enabled),
+        "sram_exceeded": gpu.sram_exceeded,
         "remapped_rows": gpu.remapped_rows,
         "remap_banks": gpu.remap_banks,
         "retired_pages": gpu.retired_pages,
@@ -256,6 +262,9 @@ def _gpu_lines(gpu: GpuState) -> Iterator[str]:
     for place, count in gpu.ecc_locations.items():
         values["ecc." + ".".join(map(str, place))] = count
     values |= {f"field.{number}": value for number, value in gpu.fields.items()}
+    values |= {
+        f"field.{number}.{link}": value for (number, link), value in gpu.link_fields.items()
+    }
     values |= {
         f"temperature_threshold.{kind}": value
         for kind, value in gpu.temperature_thresholds.items()

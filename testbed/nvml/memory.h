@@ -37,6 +37,13 @@ int nvmlDeviceGetRemappedRows(Device gpu, unsigned *corrected, unsigned *uncorre
     return SUCCESS;
 }
 
+struct sram_status { unsigned version; Count counts[11]; unsigned exceeded; };
+int nvmlDeviceGetSramEccErrorStatus(Device gpu, struct sram_status *out) {
+    ENTER(gpu);
+    memset(out->counts, 0, sizeof out->counts);
+    return word_at(gpu, "sram_exceeded", 0, &out->exceeded);
+}
+
 struct histogram { unsigned max, high, partial, low, none; };
 int nvmlDeviceGetRowRemapperHistogram(Device gpu, struct histogram *out) {
     unsigned *values[] = {&out->max, &out->high, &out->partial, &out->low, &out->none};

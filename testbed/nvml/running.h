@@ -57,6 +57,10 @@ int nvmlDeviceGetFieldValues(Device gpu, int count, struct field *fields) {
         snprintf(name, sizeof name, "field.%u", fields[i].id);
         fields[i].type = 1; /* unsigned int; a wider one reads the same here */
         fields[i].code = number_at(gpu, name, 0, &fields[i].value);
+        if (fields[i].code) { /* what is told by link only */
+            snprintf(name, sizeof name, "field.%u.%u", fields[i].id, fields[i].scope);
+            fields[i].code = number_at(gpu, name, 0, &fields[i].value);
+        }
     }
     return SUCCESS;
 }

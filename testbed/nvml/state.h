@@ -15,7 +15,7 @@ enum {
     SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6,
     INSUFFICIENT_SIZE = 7, DRIVER_NOT_LOADED = 9, GPU_IS_LOST = 15, UNKNOWN = 999,
 };
-enum { MOST_GPUS = 64, MOST_LINES = 128 };
+enum { MOST_GPUS = 64, MOST_LINES = 256 };
 
 struct line { const char *name, *value; };
 struct section { struct line lines[MOST_LINES]; unsigned count; };

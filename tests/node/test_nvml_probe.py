@@ -195,6 +195,18 @@ def test_a_gpu_may_be_in_mig_mode_without_parts(scene: Scene) -> None:
     assert scene.read()["gpus"][1]["mig_devices"] == []
 
 
+def test_the_boards_own_limit_of_sram_errors_is_read(scene: Scene) -> None:
+    """Drivers before 535 do not tell."""
+    scene.show(second(sram_exceeded=True, ecc_locations={nvml.SRAM_AGGREGATE: 2}))
+
+    whole, gpu = scene.read(thorough=True)["gpus"]
+    old = scene.read(without=["nvmlDeviceGetSramEccErrorStatus"], thorough=True)["gpus"][1]
+
+    assert (whole["sram_threshold_exceeded"], gpu["sram_threshold_exceeded"]) == (False, True)
+    assert gpu["sram_uncorrected_aggregate"] == 2
+    assert old["unread"]["sram_threshold_exceeded"] == "not supported"
+
+
 def test_retired_pages_are_counted_by_cause(scene: Scene) -> None:
     """On a board before Ampere, which has them instead of remapped rows."""
     scene.show(second(remapped_rows=None, retired_pages=(8, 56), retired_pending=True))
@@ -224,6 +236,24 @@ def test_nvlink_errors_are_read_where_there_are_links(scene: Scene) -> None:
     gpu = scene.read(live=True, thorough=True)["gpus"][1]
     assert "nvlink_crc_errors" not in gpu
     assert gpu["unread"]["nvlink_crc_errors"] == "not supported"
+
+
+@pytest.mark.parametrize(
+    "numbers", [(163, 161, 162), (219, None, 215)], ids=["Hopper", "Blackwell"]
+)
+def test_newer_boards_count_nvlink_errors_by_link(
+    scene: Scene, numbers: tuple[int, int | None, int]
+) -> None:
+    """Under other names each; summed up they say the same."""
+    crc, replay, recovery = numbers
+    told = {crc: 3, recovery: 1} | ({replay: 2} if replay else {})
+    by_link = {(field, link): value for field, value in told.items() for link in range(18)}
+    scene.show(second(fields={nvml.RECOVERY_ACTION_FIELD: 0}, link_fields=by_link))
+
+    gpu = scene.read(thorough=True)["gpus"][1]
+
+    assert (gpu["nvlink_crc_errors"], gpu["nvlink_recoveries"]) == (54, 18)
+    assert gpu.get("nvlink_replays") == (36 if replay else None)
 
 
 def test_a_card_without_a_fabric_has_none(scene: Scene) -> None:

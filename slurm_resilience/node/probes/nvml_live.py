@@ -9,6 +9,7 @@ from slurm_resilience.node.probes.nvml import flag, one
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from slurm_resilience.node.probes.nvml import Reader
@@ -21,6 +22,11 @@ _SRAM = 7
 _SLOWDOWN = 1
 _SM = 1
 _NVLINK_CRC_FLIT, _NVLINK_CRC_DATA, _NVLINK_REPLAY, _NVLINK_RECOVERY = 38, 45, 52, 59
+_OF_LINKS = (163, 219, 161, 162, 215)
+"""
+NVML_FI_DEV_NVLINK_ERROR_DL_CRC, COUNT_EFFECTIVE_ERRORS, ERROR_DL_REPLAY, ERROR_DL_RECOVERY,
+COUNT_LINK_RECOVERY_EVENTS. Hopper has those of the DL, Blackwell the others.
+"""
 
 
 def _watts(nvml: Any, handle: Any) -> tuple[float, float]:  # noqa: ANN401
@@ -45,6 +51,12 @@ def _retired(nvml: Any, handle: Any) -> tuple[int, int]:  # noqa: ANN401
     return single, double
 
 
+def _sram_worn(nvml: Any, handle: Any) -> tuple[bool]:  # noqa: ANN401
+    status = nvml.c_nvmlEccSramErrorStatus_v1_t()
+    nvml.nvmlDeviceGetSramEccErrorStatus(handle, nvml.byref(status))
+    return (bool(status.bThresholdExceeded),)
+
+
 def _nvlinks(nvml: Any, handle: Any) -> tuple[list[bool]]:  # noqa: ANN401
     states: list[bool] = []
     for link in range(MOST_NVLINKS):
@@ -59,10 +71,35 @@ def _nvlinks(nvml: Any, handle: Any) -> tuple[list[bool]]:  # noqa: ANN401
 
 def _nvlink_errors(nvml: Any, handle: Any) -> tuple[int | None, int | None, int | None]:  # noqa: ANN401
     asked = [_NVLINK_CRC_FLIT, _NVLINK_CRC_DATA, _NVLINK_REPLAY, _NVLINK_RECOVERY]
+    flit, data, replays, recoveries = (
+        _count(nvml, answer) for answer in nvml.nvmlDeviceGetFieldValues(handle, asked)
+    )
+    if (flit, data, replays, recoveries) == (None,) * 4:
+        return _newer_nvlink_errors(nvml, handle)
+    return _sum((flit, data)), replays, recoveries
+
+
+def _newer_nvlink_errors(
+    nvml: Any,  # noqa: ANN401
+    handle: Any,  # noqa: ANN401
+) -> tuple[int | None, int | None, int | None]:
+    """From boards that count by link only; each generation under other names."""
+    links = len(_nvlinks(nvml, handle)[0])
+    asked = [(field, link) for field in _OF_LINKS for link in range(links)]
     answers = nvml.nvmlDeviceGetFieldValues(handle, asked)
-    flit, data, replays, recoveries = (_count(nvml, answer) for answer in answers)
-    told = [count for count in (flit, data) if count is not None]
-    return sum(told) if told else None, replays, recoveries
+    told = [_count(nvml, answer) for answer in answers]
+    sums = [_sum(told[place * links : (place + 1) * links]) for place in range(len(_OF_LINKS))]
+    crc, effective, replays, recoveries, events = sums
+    return (
+        effective if crc is None else crc,
+        replays,
+        events if recoveries is None else recoveries,
+    )
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    told = [count for count in counts if count is not None]
+    return sum(told) if told else None
 
 
 def _count(nvml: Any, answer: Any) -> int | None:  # noqa: ANN401
@@ -122,6 +159,7 @@ THOROUGH: tuple[Reader, ...] = (
         ("sram_uncorrected_aggregate",),
         one("nvmlDeviceGetMemoryErrorCounter", _UNCORRECTED, _AGGREGATE, _SRAM),
     ),
+    (("sram_threshold_exceeded",), _sram_worn),
     (
         ("remap_banks_exhausted",),
         lambda nvml, handle: (nvml.nvmlDeviceGetRowRemapperHistogram(handle).none,),
