@@ -117,6 +117,7 @@ FINDINGS: dict[str, list[str]] = {
     "gpu_process_of_a_job": [],
     "h100_inforom_corrupted": ["warn inforom-corrupted gpu1"],
     "h100_ecc_storm_not_reset_since": ["drain-when-idle ecc-storm gpu1"],
+    "h100_sram_limit_exceeded": ["warn ecc-uncorrected-lifetime gpu1"],
     "v100_healthy": [],
     "v100_retired_pages_pending": ["drain-when-idle retired-pages-pending gpu1"],
     "geforce_healthy": [],

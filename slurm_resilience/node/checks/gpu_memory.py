@@ -17,7 +17,10 @@ GPU_MEMORY_CHECKS: dict[str, Check] = {
     "ecc-uncorrected-lifetime": Check(
         probe="nvml",
         meaning="the board remembers memory errors that ECC could not correct",
-        rule="any over its lifetime: warn, and above `thresholds.sram_uncorrected_lifetime` say so",
+        rule=(
+            "any over its lifetime: warn; in SRAM beyond the board's own limit or "
+            "`thresholds.sram_uncorrected_lifetime`: warn that it is one to replace"
+        ),
         why=(
             "they were settled by a reset, so a drain would come back after each repair; more than "
             "4 in SRAM make a candidate for replacement (ml-engineering, its debugging notes)"

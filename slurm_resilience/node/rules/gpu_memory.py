@@ -23,7 +23,9 @@ def ecc_uncorrected_lifetime(facts: NodeFacts, settings: NodeSettings) -> Iterat
     most = settings.thresholds.sram_uncorrected_lifetime
     for gpu in facts.gpus or ():
         sram, total = gpu.sram_uncorrected_aggregate or 0, gpu.ecc_uncorrected_aggregate or 0
-        if sram > most:
+        if gpu.sram_threshold_exceeded:
+            detail = f"more SRAM errors ({sram}) than NVIDIA's own limit: one to replace"
+        elif sram > most:
             detail = f"{sram} uncorrected SRAM errors over its lifetime: one to replace"
         elif (total or sram) and not gpu.ecc_uncorrected:
             detail = f"{max(total, sram)} uncorrected memory errors over its lifetime"
