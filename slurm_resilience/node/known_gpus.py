@@ -64,7 +64,7 @@ def learnt(facts: NodeFacts, known: Iterable[KnownGpu]) -> tuple[KnownGpu, ...]:
     for gpu in facts.gpus or ():
         if gpu.pci is None:
             continue
-        before = by_pci.get(gpu.pci)
+        before = _itself(gpu, by_pci.get(gpu.pci))
         seen = [count for count in (gpu.nvlinks_up, before and before.nvlinks) if count]
         by_pci[gpu.pci] = KnownGpu(
             gpu.index, gpu.pci, gpu.uuid,
@@ -90,7 +90,13 @@ def save(plan: dict[str, Any], boot: str, known: tuple[KnownGpu, ...]) -> str:
     return kept.write(f"{plan['state']}/{_FILE}", msgspec.json.encode(_Kept(boot, known)))
 
 
+def _itself(gpu: GpuFacts, known: KnownGpu | None) -> KnownGpu | None:
+    """What is known of *gpu*, unless another one has been put in its place."""
+    return None if known and gpu.uuid and gpu.uuid != known.uuid else known
+
+
 def _named(gpu: GpuFacts, known: KnownGpu | None) -> GpuFacts:
+    known = _itself(gpu, known)
     return msgspec.structs.replace(gpu, **dict(_missing(gpu, known))) if known else gpu
 
 

@@ -360,3 +360,12 @@ def test_what_was_up_once_is_remembered() -> None:
     assert len(later) == 3
     facts = recognised(NodeFacts("n1", gpus=(down,)), later)
     assert "drain-when-idle nvlink-down gpu0" in told(facts)
+
+
+def test_a_gpu_in_anothers_place_inherits_nothing() -> None:
+    """Swapped without a reboot: neither the serial nor the links of the one before it."""
+    fresh = GpuFacts(0, uuid=f"{UUID}9", pci="0000:1b:00.0", minor=7, nvlinks=(False,) * 18)
+    now = NodeFacts("n1", gpus=(fresh, *(EARLIER.gpus or ())[1:]))
+
+    assert learnt(now, KNOWN)[0] == KnownGpu(0, "0000:1b:00.0", f"{UUID}9", minor=7)
+    assert told(recognised(now, KNOWN)) == []
