@@ -295,6 +295,25 @@ def test_a_fault_that_keeps_coming_back_needs_a_person(cluster: Cluster) -> None
     assert "only a person gives it back" in explained
 
 
+def test_a_reboot_gives_a_node_back_and_is_remembered(cluster: Cluster) -> None:
+    """The Xid went with the boot, so the node works again; its next one is the second time."""
+    cluster.configure("node: {resume_after: 1}")
+    node = cluster.nodes["n1"]
+    for ending in ("; reset [", "; 2nd time in 30 days, reboot ["):
+        node.kmsg("NVRM: Xid (PCI:0000:1b:00): 95, pid=7, name=p, Uncontained ECC error")
+        hook(cluster, "n1", "health")
+        assert reason(cluster, "n1").startswith("slurm-resilience: xid gpu0: Xid 95 ")
+        assert ending in reason(cluster, "n1")
+        hook(cluster, "n1", "health")
+        assert is_drained(cluster, "n1")
+
+        node.power_off()
+        node.power_on()
+
+        # slurmd runs the health check before it registers.
+        cluster.wait_for(lambda: cluster.node_state("n1") == "IDLE", describe="n1 given back")
+
+
 def test_what_needs_a_repair_waits_for_a_person(cluster: Cluster) -> None:
     """A card without spare rows answers well enough after a reset; it is given back by hand."""
     cluster.configure("node: {resume_after: 1}")
