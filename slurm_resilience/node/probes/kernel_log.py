@@ -1,75 +1,90 @@
 """The kernel log since boot: the records that a rule could want, unjudged."""
 
+from __future__ import annotations
+
 import errno
 import os
 import stat
 
-MARKS = (b"NVRM", b"SXid", b"mlx5_core", b"blocked for more than", b"GPU reset executed")
-"""A record without any of these is of no use to a prolog."""
-MORE_MARKS = (
-    b"[Hardware Error]", b"Machine Check", b"EDAC ", b"Memory failure", b"PCIe Bus Error",
-    b": AER: ", b": DPC: ", b"pciehp: ", b"nvme nvme", b" error, dev ", b"EXT2-fs", b"EXT3-fs",
-    b"EXT4-fs", b"F2FS-fs", b"XFS (", b"BTRFS ", b"nfs: server",
-    b"no available path", b"Disk failure on ", b"Lock reclaim failed",
+TYPE_CHECKING = False  # typing takes longer to import than a probe may run
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SORTS = (
+    (b"NVRM", b"SXid", b"GPU reset executed"),
+    (b"mlx5_core",),
+    (b"blocked for more than",),
+)
+"""A record without any of these marks is of no use to a prolog."""
+MORE_SORTS = (
+    (b"PCIe Bus Error", b": AER: ", b": DPC: ", b"pciehp: "),
+    (b"[Hardware Error]", b"Machine Check", b"EDAC ", b"Memory failure"),
+    (
+        b"nvme nvme", b" error, dev ", b"EXT2-fs", b"EXT3-fs", b"EXT4-fs", b"F2FS-fs", b"XFS (",
+        b"BTRFS ", b"nfs: server", b"no available path", b"Disk failure on ",
+        b"Lock reclaim failed",
+    ),
 )  # fmt: skip
+"""What the health check wants beside them: it changes with each look, so it is not the prolog's."""
+NOISE = ((b"ACCESS_REG(", b" failed, status"), (b"PCIe Bus Error", b"severity=Correct"))
 """
-What the health check wants beside them. Corrected errors may come by the thousand and change with
-each look, so they are kept apart and out of the prolog.
+A record with all marks of one of these tells of no fault, and may come by the thousand: mlx5 writes
+the first for each counter that it is asked for and does not have.
 """
 MOST_RECORDS = 4096
-"""Of those that are kept, of either sort; the newest stay."""
+"""Of each sort; the newest stay, and no storm of one sort drives out another."""
 _RECORD_BYTES = 8192
 _MOST_FILE_BYTES = 16 << 20
 
 
 def read(path: str, *, everything: bool = False) -> list[tuple[int, int, str]]:
     """
-    (sequence number, microseconds since boot, text) of the records with one of `MARKS`.
+    (sequence number, microseconds since boot, text) of the records of one of `SORTS`.
 
-    *everything*: of those with one of `MORE_MARKS` too.
+    *everything*: of `MORE_SORTS` too.
     *path* is /dev/kmsg, or a plain file of records as it gives them: `prio,seq,usec,flags;text`.
     Raises OSError where it cannot be read.
     """
-    marks = (*MARKS, *MORE_MARKS) if everything else MARKS
+    sorts = (*SORTS, *MORE_SORTS) if everything else SORTS
+    kept: list[list[bytes]] = [[] for _ in sorts]
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raw = os.pread(descriptor, _MOST_FILE_BYTES, 0).split(b"\n")
-            kept = [record for record in raw if _has(record, marks)]
-        else:
-            kept = _from_ring(descriptor, marks)
+        is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        for record in _from_file(descriptor) if is_file else _from_ring(descriptor):
+            _keep(record, sorts, kept)
     finally:
         os.close(descriptor)
-    if everything:
-        first = [record for record in kept if _has(record, MARKS)]
-        others = [record for record in kept if not _has(record, MARKS)]
-        return sorted(_newest(first) + _newest(others))
-    return _newest(kept)
+    newest = [record for sort in kept for record in sort[-MOST_RECORDS:]]
+    return sorted(parsed for record in newest if (parsed := _parse(record)))
 
 
-def _has(record: bytes, marks: tuple[bytes, ...]) -> bool:
-    return any(mark in record for mark in marks)
+def _keep(record: bytes, sorts: tuple[tuple[bytes, ...], ...], kept: list[list[bytes]]) -> None:
+    for marks, records in zip(sorts, kept):  # noqa: B905 - as many
+        if any(mark in record for mark in marks):
+            if not any(all(mark in record for mark in marks) for marks in NOISE):
+                records.append(record)
+                if len(records) > 2 * MOST_RECORDS:
+                    del records[:-MOST_RECORDS]
+            return
 
 
-def _newest(kept: list[bytes]) -> list[tuple[int, int, str]]:
-    return [parsed for record in kept[-MOST_RECORDS:] if (parsed := _parse(record))]
+def _from_file(descriptor: int) -> list[bytes]:
+    return os.pread(descriptor, _MOST_FILE_BYTES, 0).split(b"\n")
 
 
-def _from_ring(descriptor: int, marks: tuple[bytes, ...]) -> list[bytes]:
-    kept: list[bytes] = []
+def _from_ring(descriptor: int) -> Iterator[bytes]:
     while True:
         try:
             record = os.read(descriptor, _RECORD_BYTES)
         except BlockingIOError:  # that was the last one
-            return kept
+            return
         except OSError as error:
             if error.errno == errno.EPIPE:  # overwritten meanwhile; the next one follows
                 continue
             raise
         if not record:
-            return kept
-        if _has(record, marks):
-            kept.append(record)
+            return
+        yield record
 
 
 def _parse(record: bytes) -> tuple[int, int, str] | None:
