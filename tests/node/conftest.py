@@ -17,6 +17,7 @@ from slurm_resilience.node import probing
 from slurm_resilience.node.probes import nvml as probe
 from testbed import nvml, sysfs
 from tests.missing import missing
+from tests.stand_ins import Tools
 
 SHARE = Path(sys.prefix) / "share" / "slurm-resilience"
 PATIENCE_S = 30.0
@@ -188,3 +189,9 @@ def machine(tmp_path: Path, build: Callable[..., Path]) -> Machine:
             pytest.fail("the shims are tested as root, in namespaces")
         missing("needs root, for namespaces")
     return Machine(tmp_path, build())
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> Tools:
+    """A folder for other people's commands, empty."""
+    return Tools(tmp_path / "bin")

@@ -2,11 +2,8 @@
 
 import ctypes.util
 import os
-import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -30,208 +27,26 @@ PROJECT = Path(__file__).parents[2]
 PATIENCE_S = 30.0
 
 
-def as_root() -> None:
-    if os.geteuid() != 0:
-        missing("needs root, to mount")
-
-
-@pytest.fixture
-def hung_tool(tmp_path: Path) -> Iterator["subprocess.Popen[bytes]"]:
-    """A program named nvidia-smi that waits for a file system that never answers."""
-    as_root()
-    mount, tool = tmp_path / "mount", tmp_path / "nvidia-smi"
-    mount.mkdir()
-    shutil.copy("/usr/bin/stat", tool)
-    server = subprocess.Popen(
-        ["/usr/bin/unshare", "--mount", "--propagation", "private", sys.executable, "-m",
-         "testbed.hung_disk", str(mount)],
-        cwd=PROJECT,
-        stdout=subprocess.PIPE,
-        text=True,
-    )  # fmt: skip
-    assert server.stdout
-    assert server.stdout.readline() == "hung\n"
-    stuck = subprocess.Popen(
-        ["/usr/bin/nsenter", f"--mount=/proc/{server.pid}/ns/mnt", tool, mount],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    status = Path(f"/proc/{stuck.pid}/status")
-    until = time.monotonic() + PATIENCE_S
-    while "nvidia-smi\n" not in (text := status.read_text()) or "State:\tD" not in text:
-        assert time.monotonic() < until, text
-    yield stuck
-    server.kill()
-    server.communicate()
-    stuck.wait()
-
-
-class Proc:
-    """A /proc with the processes that a test puts there."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.write("loadavg", "3.10 48.50 2.00 2/2841 99\n")
-        self.write("sys/fs/file-nr", "9216\t0\t9223372036854775807\n")
-        self.write("sys/kernel/threads-max", "8251000\n")
-        self.write("sys/kernel/pid_max", "4194304\n")
-
-    def write(self, name: str, text: str) -> None:
-        path = self.root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-
-    def process(  # noqa: PLR0913 - what /proc tells of one
-        self, pid: int, name: str, state: str, *, folder: str = "", opens: str = "",
-        stack: str = "", command: str = "", threads: int = 1,
-    ) -> None:  # fmt: skip
-        """*folder*: where it is, for a thread: `12/task/13`."""
-        for at in [folder] if folder else [str(pid), f"{pid}/task/{pid}"]:
-            self._thread(pid, name, state, at, opens, stack, command, threads)
-
-    def _thread(  # noqa: PLR0913, PLR0917 - as above
-        self, pid: int, name: str, state: str, at: str, opens: str, stack: str, command: str,
-        threads: int,
-    ) -> None:  # fmt: skip
-        self.write(
-            f"{at}/stat",
-            f"{pid} ({name}) {state} 1 {pid} {pid} 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 {threads} 0 7\n",
-        )
-        self.write(
-            f"{at}/status",
-            f"Name:\t{name}\nState:\t{state}\nvoluntary_ctxt_switches:\t90\n"
-            "nonvoluntary_ctxt_switches:\t2\n",
-        )
-        self.write(f"{at}/stack", stack)
-        self.write(f"{at}/cmdline", command)
-        (self.root / at / "fd").mkdir()
-        if opens:
-            (self.root / at / "fd" / "3").symlink_to(opens)
-
-
-@pytest.fixture
-def proc(tmp_path: Path) -> Proc:
-    return Proc(tmp_path)
-
-
-IN_DRIVER = "[<0>] os_acquire_mutex+0x3c/0x50 [nvidia]\n[<0>] nvidia_ioctl+0x1/0x2 [nvidia]\n"
-IN_NFS = "[<0>] rpc_wait_bit_killable+0x1e/0xb0 [sunrpc]\n[<0>] nfs_file_fsync+0x1/0x2 [nfs]\n"
-
-Build = Callable[[Proc], None]
-
-
-@pytest.mark.parametrize(
-    ("build", "stuck"),
-    [
-        pytest.param(
-            lambda proc: proc.process(7, "nvidia-smi", "D", stack=IN_DRIVER),
-            [(7, "nvidia-smi", "D", True)],
-            id="by its name",
-        ),
-        pytest.param(
-            lambda proc: proc.process(7, "python", "D", opens="/dev/nvidia3", stack=IN_NFS),
-            [(7, "python", "D", False)],
-            id="by the GPU that it holds",
-        ),
-        pytest.param(
-            lambda proc: proc.process(7, "a) D (b", "D", opens="/dev/nvidiactl"),
-            [(7, "a) D (b", "D", False)],
-            id="with a name that looks like its state",
-        ),
-        pytest.param(
-            lambda proc: proc.process(7, "nvidia-persiste", "Z"),
-            [(7, "nvidia-persiste", "Z", None)],
-            id="not reaped",
-        ),
-        pytest.param(
-            lambda proc: (
-                proc.process(7, "python", "Z", threads=2),
-                proc.process(
-                    8, "python", "D", folder="7/task/8", opens="/dev/nvidia0", stack=IN_DRIVER
-                ),
-            ),
-            [(8, "python", "D", True)],
-            id="dead but for a thread that is stuck",
-        ),
-        pytest.param(
-            lambda proc: (
-                proc.process(7, "python", "S", opens="/dev/nvidia0", threads=3),
-                proc.process(
-                    9,
-                    "cuda-EvtHandlr",
-                    "D",
-                    folder="7/task/9",
-                    opens="/dev/nvidia0",
-                    stack=IN_DRIVER,
-                ),
-            ),
-            [(9, "python", "D", True)],
-            id="alive but for a thread that is stuck",
-        ),
-        pytest.param(lambda proc: proc.process(7, "cp", "D", stack=IN_NFS), [], id="no GPU's"),
-        pytest.param(lambda proc: proc.process(7, "bash", "Z"), [], id="no GPU's, not reaped"),
-        pytest.param(lambda proc: proc.process(7, "nvidia-smi", "S"), [], id="asleep"),
-    ],
-)
-def test_only_the_gpu_stacks_processes_are_stuck(
-    proc: Proc, build: Build, stuck: list[tuple[int, str, str, bool | None]]
-) -> None:
-    """A copy that waits for NFS and somebody's zombie say nothing of the GPUs."""
-    build(proc)
-
-    found = processes.read(str(proc.root))["stuck"]
-
-    assert [(one["pid"], one["name"], one["state"], one["in_driver"]) for one in found] == stuck
-    assert all(one["switches"] == 92 for one in found)
-
-
-def test_a_process_that_is_really_stuck_is_seen(hung_tool: "subprocess.Popen[bytes]") -> None:
-    """Of this machine's own /proc: nvidia-smi in D state, and nothing of the driver below it."""
-    found = {one["pid"]: one for one in processes.read("/proc")["stuck"]}
-
-    assert found[hung_tool.pid]["state"] == "D"
-    assert found[hung_tool.pid]["name"] == "nvidia-smi"
-    assert not found[hung_tool.pid]["in_driver"]
-
-
-def test_limits_are_read(proc: Proc) -> None:
-    """The lower limit of threads counts."""
-    found = processes.read(str(proc.root))
-
-    assert (found["threads"], found["threads_max"]) == (2841, 4194304)
-    assert found["files"] == 9216
-
-
-def test_what_keeps_steps_cgroups_is_no_step(proc: Proc) -> None:
-    """`slurmstepd infinity` runs on every idle node with cgroup v2."""
-    proc.process(5, "slurmd", "S")
-    proc.process(6, "slurmstepd", "S", command="/usr/sbin/slurmstepd\0infinity\0")
-    proc.process(7, "slurmstepd", "S", command="slurmstepd: [71.batch]\0")
-
-    found = processes.read(str(proc.root))
-
-    assert (found["slurmd"], found["steps"]) == (True, 1)
-
-
-def test_traffic_is_counted_on_hardware_only(proc: Proc, tmp_path: Path) -> None:
+def test_traffic_is_counted_on_hardware_only(tmp_path: Path) -> None:
     """A bridge shows the bytes of its port once more."""
+    (tmp_path / "loadavg").write_text("3.10 48.50 2.00 2/2841 99\n")
     for name in ("eth0", "docker0"):
+        statistics = tmp_path / "class/net" / name / "statistics"
+        statistics.mkdir(parents=True)
         for direction in ("rx", "tx"):
-            proc.write(f"class/net/{name}/statistics/{direction}_bytes", "1000\n")
+            (statistics / f"{direction}_bytes").write_text("1000\n")
     (tmp_path / "class/net/eth0/device").mkdir()
 
-    found = load.read(str(proc.root), str(tmp_path))
+    found = load.read(str(tmp_path), str(tmp_path))
 
     assert found["network_bytes"] == 2000
     assert found["load"] == 48.5
     assert found["cpus"] == os.cpu_count()
 
 
-def test_a_machine_without_network_hardware_has_no_traffic(proc: Proc, tmp_path: Path) -> None:
+def test_a_machine_without_network_hardware_has_no_traffic(tmp_path: Path) -> None:
     """Not zero bytes: none, and why."""
-    assert list(load.read(str(proc.root), str(tmp_path / "none"))["unread"]) == [
-        "network_bytes"
-    ]
+    assert list(load.read("/proc", str(tmp_path))["unread"]) == ["network_bytes"]
 
 
 def test_the_kernels_clock_is_asked() -> None:
@@ -362,36 +177,6 @@ def test_a_kernel_without_raid_has_no_arrays(tmp_path: Path) -> None:
     assert raid.read(str(tmp_path)) == []
 
 
-def hwmon_chip(root: Path, number: int, **files: str) -> None:
-    folder = root / f"class/hwmon/hwmon{number}"
-    folder.mkdir(parents=True)
-    for name, text in files.items():
-        (folder / name).write_text(f"{text}\n")
-
-
-def test_a_power_supply_of_the_kernels_is_read(tmp_path: Path) -> None:
-    """Its input and its fan, each with the alarms that it raises."""
-    hwmon_chip(
-        tmp_path, 4, name="dps650ab", in1_label="vin", in1_lcrit_alarm="1", in1_crit_alarm="0",
-        fan1_alarm="0", fan1_fault="1",
-    )  # fmt: skip
-
-    supply, fan = hwmon.read(str(tmp_path))
-
-    assert supply == {
-        "name": "dps650ab-hwmon4", "kind": "power-supply", "status": "alarm",
-        "says": "in1_lcrit_alarm",
-    }  # fmt: skip
-    assert (fan["kind"], fan["says"]) == ("fan", "fan1_fault")
-
-
-def test_a_boards_own_monitor_is_not_believed(tmp_path: Path) -> None:
-    """It raises an alarm for each fan that nobody connected."""
-    hwmon_chip(tmp_path, 2, name="nct6798", in1_label="in1", fan1_alarm="1", in1_alarm="1")
-
-    assert hwmon.read(str(tmp_path)) == []
-
-
 def test_memory_that_was_taken_out_of_use_is_read(tmp_path: Path) -> None:
     """Poisoned pages from /proc/meminfo, machine checks of the processor that had most."""
     (tmp_path / "meminfo").write_text(
@@ -444,7 +229,8 @@ print(disk.read(sys.argv[1]))' "$2"
 
 def test_a_mount_that_lost_its_server_is_stale(tmp_path: Path) -> None:
     """An answer of the file system, and not a reading that failed."""
-    as_root()
+    if os.geteuid() != 0:
+        missing("needs root, to mount")
     mount = tmp_path / "mount"
     mount.mkdir()
     private = ["/usr/bin/unshare", "--mount", "--propagation", "private", "/bin/sh", "-ec"]
