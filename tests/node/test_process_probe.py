@@ -70,30 +70,23 @@ class Proc:
 
     def process(  # noqa: PLR0913 - what /proc tells of one
         self, pid: int, name: str, state: str, *, folder: str = "", opens: str = "",
-        stack: str = "", command: str = "", threads: int = 1,
+        stack: str = "", command: str = "", threads: int = 1, flags: int = 0x400000,
     ) -> None:  # fmt: skip
         """*folder*: where it is, for a thread: `12/task/13`."""
-        for at in [folder] if folder else [str(pid), f"{pid}/task/{pid}"]:
-            self._thread(pid, name, state, at, opens, stack, command, threads)
-
-    def _thread(  # noqa: PLR0913, PLR0917 - as above
-        self, pid: int, name: str, state: str, at: str, opens: str, stack: str, command: str,
-        threads: int,
-    ) -> None:  # fmt: skip
-        self.write(
-            f"{at}/stat",
-            f"{pid} ({name}) {state} 1 {pid} {pid} 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 {threads} 0 7\n",
-        )
-        self.write(
-            f"{at}/status",
-            f"Name:\t{name}\nState:\t{state}\nvoluntary_ctxt_switches:\t90\n"
+        files = {
+            "stat": f"{pid} ({name}) {state} 1 {pid} {pid} 0 -1 {flags} 0 0 0 0 0 0 0 0 20 0"
+            f" {threads} 0 7\n",
+            "status": f"Name:\t{name}\nState:\t{state}\nvoluntary_ctxt_switches:\t90\n"
             "nonvoluntary_ctxt_switches:\t2\n",
-        )
-        self.write(f"{at}/stack", stack)
-        self.write(f"{at}/cmdline", command)
-        (self.root / at / "fd").mkdir()
-        if opens:
-            (self.root / at / "fd" / "3").symlink_to(opens)
+            "stack": stack,
+            "cmdline": command,
+        }
+        for at in [folder] if folder else [str(pid), f"{pid}/task/{pid}"]:
+            for file, text in files.items():
+                self.write(f"{at}/{file}", text)
+            (self.root / at / "fd").mkdir()
+            if opens:
+                (self.root / at / "fd" / "3").symlink_to(opens)
 
 
 @pytest.fixture
@@ -158,6 +151,13 @@ Build = Callable[[Proc], None]
         pytest.param(lambda proc: proc.process(7, "cp", "D", stack=IN_NFS), [], id="no GPU's"),
         pytest.param(lambda proc: proc.process(7, "bash", "Z"), [], id="no GPU's, not reaped"),
         pytest.param(lambda proc: proc.process(7, "nvidia-smi", "S"), [], id="asleep"),
+        pytest.param(
+            lambda proc: proc.process(
+                7, "nvidia-modeset/", "D", stack=IN_DRIVER, flags=0x208040
+            ),
+            [],
+            id="the driver's own thread",
+        ),
     ],
 )
 def test_only_the_gpu_stacks_processes_are_stuck(

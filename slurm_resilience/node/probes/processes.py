@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 _STACK = ("nvidia", "nv-", "dcgm")
 """How names of the GPU stack's own processes begin: nvidia-smi, nv-hostengine, …"""
 _DEVICES = "/dev/nvidia"
-_STATE, _THREADS = 0, 17
+_STATE, _FLAGS, _THREADS = 0, 6, 17
 """Where they stand in /proc/PID/stat, behind the name."""
+_KERNEL_THREAD = 0x0020_0000
+"""PF_KTHREAD of linux/sched.h. Those of a driver may wait in D state for work, in good health."""
 _IN_DRIVER = ("[nvidia", "[gdrdrv")
 """How /proc/PID/stack names the module that a function is of."""
 
@@ -82,13 +84,14 @@ def _one(folder: str, pid: int, name: str, state: str) -> dict[str, Any]:
 
 
 def _stat(path: str) -> tuple[str, str, int]:
-    """Name, state, number of threads."""
+    """Name, state (none of the kernel's own threads), number of threads."""
     with open(path, encoding="utf-8", errors="replace") as file:
         text = file.read()
     # A name may hold spaces and brackets.
     head, _, tail = text.rpartition(")")
     fields = tail.split()
-    return head.partition("(")[2], fields[_STATE], int(fields[_THREADS])
+    state = "" if int(fields[_FLAGS]) & _KERNEL_THREAD else fields[_STATE]
+    return head.partition("(")[2], state, int(fields[_THREADS])
 
 
 def _is_step(folder: str) -> bool:
