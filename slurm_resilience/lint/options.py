@@ -19,36 +19,42 @@ SHORT = {
     "Z": "no-allocate",
 }  # fmt: skip
 FLAGS = frozenset({
-    "contiguous", "disable-status", "exact", "external-launcher", "help", "hold", "ignore-pbs",
-    "interactive", "label", "multi-prog", "no-allocate", "no-requeue", "oversubscribe",
-    "overcommit", "overlap", "parsable", "preserve-env", "quiet", "quit-on-interrupt",
-    "reboot", "spread-job", "test-only", "unbuffered", "usage", "use-min-nodes", "verbose",
-    "version", "whole",
+    "async", "bell", "consolidate-segments", "contiguous", "debugger-test", "disable-status",
+    "exact", "external", "help", "hold", "ignore-pbs", "interactive", "label", "multi-prog",
+    "no-allocate", "no-bell", "no-requeue", "no-shell", "overcommit", "oversubscribe",
+    "parsable", "preserve-env", "quiet", "quit-on-interrupt", "reboot", "spread-job",
+    "spread-segments", "stepmgr", "test-only", "unbuffered", "usage", "use-min-nodes",
+    "verbose", "version", "wait-for-children", "whole",
 })  # fmt: skip
 OPTIONAL = frozenset({
-    "exclusive", "get-user-env", "immediate", "kill-on-bad-exit", "nice", "no-kill",
-    "propagate", "pty", "requeue", "resv-ports",
+    "bcast", "compress", "exclusive", "external-launcher", "get-user-env", "immediate",
+    "kill-command", "kill-on-bad-exit", "nice", "no-kill", "oom-kill-step", "overlap",
+    "propagate", "pty", "requeue", "resv-ports", "send-libs",
 })  # fmt: skip
 """Take a value only behind `=`, or glued to their letter."""
 VALUED = frozenset({
-    "account", "acctg-freq", "array", "batch", "bb", "bbf", "bcast", "begin",
-    "chdir", "cluster-constraint", "clusters", "comment", "compress", "constraint", "container-env", "container-image", "container-mounts", "container-name",
-    "container-save", "container-workdir",
-    "container", "container-id", "core-spec", "cores-per-socket", "cpu-bind", "cpu-freq",
-    "cpus-per-gpu", "cpus-per-task", "deadline", "delay-boot", "dependency", "distribution",
-    "error", "exclude", "export", "export-file", "extra", "extra-node-info", "gid", "gpu-bind",
-    "gpu-freq", "gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task", "gres",
-    "gres-flags", "het-group", "hint", "input", "job-name", "jobid", "kill-on-invalid-dep",
-    "licenses", "mail-type", "mail-user", "mcs-label", "mem", "mem-bind", "mem-per-cpu",
-    "mem-per-gpu", "mincpus", "mpi", "network", "nodefile", "nodelist", "nodes", "ntasks",
-    "ntasks-per-core", "ntasks-per-gpu", "ntasks-per-node", "ntasks-per-socket", "open-mode",
-    "output", "partition", "power", "prefer", "priority", "profile", "prolog", "epilog", "qos",
-    "relative", "reservation", "segment", "signal", "slurmd-debug", "sockets-per-node",
-    "stepmgr", "switches", "task-epilog", "task-prolog", "thread-spec", "threads",
-    "threads-per-core", "time", "time-min", "tmp", "tres-bind", "tres-per-task", "uid", "wckey",
-    "wrap",
+    "accel-bind", "account", "acctg-freq", "array", "batch", "bb", "bbf", "bcast-exclude",
+    "begin", "chdir", "cluster-constraint", "clusters", "comment", "constraint", "container",
+    "container-env", "container-id", "container-image", "container-mounts", "container-name",
+    "container-save", "container-workdir", "context", "core-spec", "cores-per-socket",
+    "cpu-bind", "cpu-freq", "cpus-per-gpu", "cpus-per-task", "deadline", "delay-boot",
+    "dependency", "distribution", "epilog", "error", "exclude", "export", "export-file",
+    "extra", "extra-node-info", "gid", "gpu-bind", "gpu-freq", "gpus", "gpus-per-node",
+    "gpus-per-socket", "gpus-per-task", "gres", "gres-flags", "het-group", "hint",
+    "ignore-signals", "input", "job-name", "jobid", "kill-on-invalid-dep", "licenses",
+    "mail-type", "mail-user", "mcs-label", "mem", "mem-bind", "mem-per-cpu", "mem-per-gpu",
+    "mem-update", "mincpus", "mpi", "msg-timeout", "network", "nodefile", "nodelist", "nodes",
+    "ntasks", "ntasks-per-core", "ntasks-per-gpu", "ntasks-per-node", "ntasks-per-socket",
+    "ntasks-per-tres", "open-mode", "output", "partition", "power", "prefer", "priority",
+    "profile", "prolog", "qos", "relative", "reservation", "resources", "runtime", "segment",
+    "signal", "slurmd-debug", "sockets-per-node", "switches", "task-epilog", "task-prolog",
+    "thread-spec", "threads", "threads-per-core", "time", "time-min", "tmp", "treewidth",
+    "tres-bind", "tres-per-task", "uid", "wait-all-nodes", "wckey", "wrap",
 })  # fmt: skip
-ALIASES = {"workdir": "chdir", "share": "oversubscribe", "time_limit": "time"}
+ALIASES = {
+    "cluster": "clusters", "pack-group": "het-group", "share": "oversubscribe",
+    "tasks-per-node": "ntasks-per-node", "workdir": "chdir",
+}  # fmt: skip
 
 
 class Option(msgspec.Struct, frozen=True):

@@ -35,6 +35,7 @@ def options(*lines: str) -> dict[str, str | None]:
         ("#SBATCH -N2 -t1:00", {"nodes": "2", "time": "1:00"}),
         ("#SBATCH -N 2 -n=8", {"nodes": "2", "ntasks": "8"}),
         ("#SBATCH --ntasks-per-n=4", {"ntasks-per-node": "4"}),
+        ("#SBATCH --tasks-per-node=4", {"ntasks-per-node": "4"}),
         ("#SBATCH --requeue --nodes 2", {"requeue": None, "nodes": "2"}),
         ("#SBATCH --exclusive=user -HN 3", {"exclusive": "user", "hold": None, "nodes": "3"}),
         (
