@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 _UNSYNCHRONISED, _NANOSECONDS = 0x0040, 0x2000  # STA_UNSYNC, STA_NANO of linux/timex.h
 _ERROR = 5  # TIME_ERROR
+_UNTOLD_US = 16_000_000
+"""NTP_PHASE_LIMIT: where the kernel's estimate starts, and stays if nobody tells it one."""
 
 
 class _Timex(ctypes.Structure):
@@ -41,5 +43,7 @@ def read() -> dict[str, Any]:
         "synchronised": synchronised,
         # Unsteered, both are what they were at boot.
         "offset_s": timex.offset * unit if synchronised else None,
-        "error_s": timex.esterror * 1e-6 if synchronised else None,
+        "error_s": timex.esterror * 1e-6
+        if synchronised and timex.esterror < _UNTOLD_US
+        else None,
     }
