@@ -1,6 +1,7 @@
 """What this rank knows of when to save; the ranks then agree. Time comes in as an argument."""
 
 import logging
+import math
 
 from slurm_resilience.training.due import Due, is_late, needed_s
 
@@ -21,6 +22,7 @@ class Schedule:
         self._since = self._stepped_at = now
         self._step_s = 0.0
         self._ends_at = ends_at
+        self._left_at_last_call = math.inf
 
     def begun(self, step: int, now: float) -> None:
         """A save of *step* has begun."""
@@ -49,11 +51,13 @@ class Schedule:
         if self._ends_at is None:
             return False
         need_s = needed_s(save_s or FIRST_SAVE_S, self._step_s)
-        if not is_late(now, self._ends_at, need_s):
+        left_s = self._ends_at - now
+        # Again only where the first one came far too early, for a step that took long.
+        if not is_late(now, self._ends_at, need_s) or need_s > self._left_at_last_call / 2:
             return False
         log.warning(
             "the time limit is %.0f s away, a save may need %.0f s: saving now",
-            self._ends_at - now, need_s,
+            left_s, need_s,
         )  # fmt: skip
-        self._ends_at = None  # asked once
+        self._left_at_last_call = left_s
         return True

@@ -85,6 +85,21 @@ def test_the_last_call_comes_once_and_by_what_saves_took() -> None:
     assert asked_unmeasured == [1000.0 - 2 * FIRST_SAVE_S - 2 * step_s]
 
 
+def test_a_last_call_that_came_too_early_comes_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """One evaluation of 150 s among steps of 1 s: saved early for it, and again near the end."""
+    schedule = Schedule(Due(None, 1e9), now=0.0, ends_at=1000.0)
+    asked = []
+    for now in [*range(1, 600), *range(750, 1000)]:
+        if schedule.asks(float(now), save_s=10.0):
+            asked.append(now)
+            schedule.begun(now, float(now))
+
+    assert asked == [750, 1000 - 2 * 10 - 2 * 1]
+    assert len(caplog.records) == 2
+
+
 def test_a_save_before_the_time_limit_needs_no_signal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
