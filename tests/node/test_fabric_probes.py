@@ -107,10 +107,13 @@ def test_virtual_functions_are_left_out_unless_named(root: Path) -> None:
         (root / name / "device").mkdir()
         (root / name / "device/physfn").symlink_to("..")
 
+    write(root / "class/net/eth8", {"device/x": "", "phys_port_name": "pf0vf3"})
+    write(root / "class/net/eth9", {"device/x": "", "phys_port_name": "p1"})
+
     unnamed = [link["name"] for link in network.read(str(root), [], everything=True)]
     named = [link["name"] for link in network.read(str(root), ["eth7"], everything=True)]
 
-    assert unnamed == ["mlx5_0:1", "eth0"]
+    assert unnamed == ["mlx5_0:1", "eth0", "eth9"]
     assert "eth7" in named
 
 

@@ -136,6 +136,15 @@ def test_a_link_that_was_up_is_missed_without_any_expectation() -> None:
     assert told(seen(after, after), NOTHING) == []
 
 
+def test_an_adapter_that_vanished_is_missed_without_any_expectation() -> None:
+    """sysfs shows it no more; what could not be read at all has not vanished."""
+    before, after = node(up("mlx5_5:1"), up("mlx5_6:1")), node(up("mlx5_6:1"))
+
+    assert told(seen(before, after), NOTHING) == ["warn link-down mlx5_5:1"]
+    assert told(seen(before, NodeFacts("n1")), NOTHING) == []
+    assert told(seen(node(down("mlx5_5:1")), after), NOTHING) == []
+
+
 def test_a_link_slower_than_before_is_told_without_any_expectation() -> None:
     """It lost lanes or speed when it came back."""
     before, after = (

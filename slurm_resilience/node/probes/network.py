@@ -66,8 +66,11 @@ def _all(sysfs: str) -> list[str]:
 
 
 def _is_physical(base: str) -> bool:
-    # A virtual function shows which physical one it is of: it is a guest's or container's.
-    return not os.path.lexists(f"{base}/device/physfn")
+    # A virtual function shows which physical one it is of: it is a guest's or container's. What
+    # stands for it on the host's side names both in its port: pf0vf3.
+    port = _text(base, "phys_port_name", {}) or ""
+    stands_in = port.startswith("pf") and ("vf" in port or "sf" in port)
+    return not (stands_in or os.path.lexists(f"{base}/device/physfn"))
 
 
 def _names(path: str) -> list[str]:

@@ -27,6 +27,21 @@ def link_down(facts: NodeFacts, settings: NodeSettings) -> Iterator[Finding]:
         elif link.rdma and _was_up(facts, link):
             detail = f"{why}; it was up earlier in this boot"
             yield Finding("link-down", Severity.WARN, link.name, detail)
+    for name in _vanished(facts):
+        if name not in settings.expect.links:
+            detail = "no such device; it was up earlier in this boot"
+            yield Finding("link-down", Severity.WARN, name, detail)
+
+
+def _vanished(facts: NodeFacts) -> Iterator[str]:
+    """Ports that were up earlier in this boot and that sysfs shows no more."""
+    shown = {link.name for link in facts.links or ()}
+    if facts.links is None:
+        return
+    for trend in facts.trends:
+        is_port = trend.counter == "is_up" and ":" in trend.subject
+        if is_port and trend.subject not in shown and any(up for _, up in trend.changes):
+            yield trend.subject
 
 
 def _why_down(link: LinkFacts) -> str:
