@@ -24,6 +24,8 @@ What a file cannot tell is not guessed: values that are worked out while the job
 that stand on somebody's sbatch line. Rules about coming back, output and notice look only at files
 that start training and ask for more than an hour (or for no time at all).
 
+What the rules about the notice and about arrays say was tried on Slurm 22.05.
+
 This page is written by `scripts/lint_docs.py`.
 """
 SUBJECTS = (

@@ -188,7 +188,7 @@ RULES = (
     ),
     Rule(
         "array-requeue", array_requeue,
-        "`scontrol requeue` by the raw id can put all tasks of the array back, running ones too",
+        "the raw id of an array's last task is the array's own: all its tasks are put back, running ones too",
         "`${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}`", safe=True,
     ),
     Rule(

@@ -219,25 +219,26 @@ RULES = (
     ),
     Rule(
         "signal-not-trapped", signal_not_trapped,
-        "a signal without a handler kills bash, and Slurm then ends the job: the notice itself loses"
-        " the work",
+        "a signal without a handler kills bash; the ranks then get SIGTERM and KillWait (30 s), earlier"
+        " than without the option",
         "`exec slurm-resilience run`, or a trap with `&` and a loop of `wait`",
     ),
     Rule(
         "term-not-trapped", term_not_trapped,
-        "bash is ended by SIGTERM; the ranks are killed without a save, earlier than without the"
+        "SIGTERM ends bash; the ranks then get SIGTERM and KillWait (30 s), earlier than without the"
         " option",
         "`exec slurm-resilience run`, or a trap with `&` and a loop of `wait`",
     ),
     Rule(
         "foreground-under-trap", foreground_under_trap,
-        "bash runs a trap only between commands: it waits for srun, which ends when Slurm kills it",
+        "bash runs a trap only between commands: it waits for srun until Slurm kills that at the time"
+        " limit",
         "`srun … &`, then a loop of `wait`",
     ),
     Rule(
         "single-wait", single_wait,
-        "`wait` returns when the trap has run; the script ends and Slurm kills the step before the"
-        " save is done",
+        "`wait` returns when the trap has run; the script ends, Slurm kills the step while it saves, and"
+        " calls the job COMPLETED",
         "`while kill -0 $pid; do wait $pid; done`",
     ),
     Rule(
