@@ -40,7 +40,7 @@ NEAR_WORDS = (
     b"insufficient", b"mismatch", b"lost communication", b"imed out", b"NaN", b"is nan", b"lready in use",
     b"No route", b"unreachable", b"endezvous", b"onnection re", b"onnection closed", b"pyxis", b"libfabric",
     b"State=", b"|TIMEOUT", b"_FAIL", b"OUT_OF_ME", b"PREEMPTED", b"fallen off", b"nranks ", b"Broken pipe",
-    b"No CUDA GPUs", b"yet initialized", b"is killed by", b"blocked for more", b"Mismatched", b"raining", b"fit` stopped", b"finished: step", b"not found", b"such file", b"denied", b"FATAL", b"etries", b"questing", b"t reach", b"not responding",
+    b"No CUDA GPUs", b"yet initialized", b"is killed by", b"blocked for more", b"Mismatched", b"Duplicate", b"invalid device", b"no kernel", b"Barrier", b"pair closure", b"EXHAUSTED", b"raining", b"fit` stopped", b"finished: step", b"not found", b"such file", b"denied", b"FATAL", b"etries", b"questing", b"t reach", b"not responding",
 )  # fmt: skip
 """Each rule's own line holds at least one of these."""
 COOLER = {

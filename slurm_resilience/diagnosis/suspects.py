@@ -85,6 +85,8 @@ def _named(matches: Sequence[Match]) -> Iterator[Accused]:
         groups = named(match.row, text)
         for node in _nodes(groups.get("node", "")):
             yield Accused(text.strip(), node=node)
+        for rank in groups.get("ranks", "").split(", ") if "ranks" in groups else ():
+            yield Accused(text.strip(), rank=int(rank))
         if "rank" in groups:
             yield Accused(text.strip(), rank=int(groups["rank"]))
         if match.row.role == "symptom":

@@ -41,8 +41,45 @@ def test_a_rule_can_be_explained(row: Row) -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "id_"),
+    [
+        (
+            "node01:1:2 [1] transport/net_ib/p2p.cc:648 NCCL WARN NET/IB: Got completion from peer 10.0.0.13<40554> with status=IBV_WC_RETRY_EXC_ERR(12) opcode=IBV_WC_RECV_RDMA_WITH_IMM(129) vendor_err=129",
+            "fabric",
+        ),
+        (
+            "NCCL WARN NET/IBP: Got completion from peer 10.0.0.83<36315> with status=12 opcode=1 len=0 vendor err 129 (Send)",
+            "fabric",
+        ),
+        (
+            "NCCL WARN NET/IB: Got completion from peer 10.0.0.1<1> with status=IBV_WC_REM_ACCESS_ERR(10) opcode=IBV_WC_SEND(0)",
+            "fabric",
+        ),
+        (
+            "[rank6]:[E703 21:51:54.1 ProcessGroupNCCL.cpp:1987] [PG ID 0 PG GUID 0(default_pg) Rank 6] Received a dump signal due to a collective timeout from  rank 7 and we will try our best to dump the debug info.",
+            "collective-timeout",
+        ),
+        ("RuntimeError: Application timeout caused pair closure", "collective-timeout"),
+        ("[2026-12-01T01:31:11.138] error: *** JOB 1 ON n1 CANCELLED AT 2026-12-01T01:31:11 DUE TO JOB REQUEUE ***", "slurm-requeued"),
+        ("[2026-12-01T01:31:11.138] error: *** JOB 1 ON n1 CANCELLED AT 2026-12-01T01:31:11 DUE to SIGNAL Terminated ***", "slurm-cancelled"),
+        ("srun: error: n[1-4]: tasks 0-3: Out Of Memory", "host-memory"),
+    ],
+)  # fmt: skip
+def test_other_generations_of_a_line_meet_the_same_rule(line: str, id_: str) -> None:
+    """NCCL, PyTorch and Slurm say the same thing in several ways."""
+    found = row_of(line)
+
+    assert found is not None
+    assert found.id == id_
+
+
+@pytest.mark.parametrize(
     "line",
     [
+        "NCCL WARN NET/IB : Got completion from peer 10.0.0.1<1> with status=5 opcode=1 len=0 vendor err 249 (Recv)",
+        "NCCL WARN NET/IB: Got completion from peer 10.0.0.1<1> with status=IBV_WC_WR_FLUSH_ERR(5) opcode=x",
+        "NCCL WARN NET/IB : mlx5_0:1 Got async event : port active",
+        "NCCL INFO NET/IB : mlx5_0:1 Got async event : GID table change",
         "step 3 loss 0.5 error 0.01",
         "Epoch 3: validation error 0.2, out of 100 samples",
         "INFO saving checkpoint at 14 epochs",

@@ -5,7 +5,7 @@ from slurm_resilience.diagnosis.rules.row import Row
 NETWORK_CAUSES = (
     Row(
         "fabric",
-        r"NET/IB ?: Got completion from peer (?P<peer>[^<\s]+)<\d+> with (?:status=12|error 12)\b"
+        r"NET/IB\S* ?: Got completion from peer (?P<peer>[^<\s]+)<\d+> with (?:status=(?:\w+\()?12|error 12)\b"
         r"|Got completion with error 12\b",
         "network", "same-nodes",
         "the fabric retried a transfer until it gave up: a link, a switch port or the peer is down; the"
@@ -16,7 +16,7 @@ NETWORK_CAUSES = (
     ),
     Row(
         "fabric",
-        r"NET/IB ?: Got completion .*(?:status=|error )(?!5\b)\d+|NET/OFI (?:Request completed with error|Completion with error)",
+        r"NET/IB\S* ?: Got completion .*(?:status=(?:\w+\()?|error )(?!5\b)\d+\b|NET/OFI (?:Request(?: \S+)? completed with error|Completion with error)",
         "network", "same-nodes",
         "the fabric lost a transfer for good; where it comes back, look at the adapter and the GPUDirect"
         " set-up of this node",
@@ -34,7 +34,7 @@ NETWORK_CAUSES = (
         accuses="reporter", weight=2, confidence="high",
     ),
     Row(
-        "fabric-event", r"NET/IB ?: .*(?:Got async event|async fatal event)",
+        "fabric-event", r"NET/IB\S* ?: .*(?:Got async event|async fatal event)(?!.*(?:GID table change|port active|client re-?reg|SM change|LID change))",
         "network", "same-nodes",
         "the network adapter reported an error of a queue: driver, firmware or GPUDirect set-up",
         "NVIDIA/nccl#1710",
@@ -104,6 +104,18 @@ NETWORK_CAUSES = (
 
 NETWORK_FALLOUT = (
     Row(
+        "barrier-not-passed",
+        r"Ranks? (?P<ranks>\d+(?:, \d+)*) failed to pass monitoredBarrier",
+        "software",
+        "same-nodes",
+        "the named ranks did not come to a barrier; look for what they did, and at their nodes",
+        "NVIDIA/nccl#849",
+        "RuntimeError: [Rank 0]: Ranks 4, 5, 6, 7 failed to pass monitoredBarrier in 2000000 ms",
+        "fallout",
+        "named",
+        weight=3,
+    ),
+    Row(
         "collective-at-start", r"Watchdog caught collective operation timeout: WorkNCCL\((?:SeqNum|OpSeqNum)=\d,",
         "software", "same-nodes", "the first collectives never met: look at the set-up",
         "NVIDIA/Megatron-LM#1207",
@@ -114,7 +126,8 @@ NETWORK_FALLOUT = (
         "collective-timeout",
         r"caught collective operation timeout|detected by watchdog at work|Timeout at NCCL work"
         r"|Timed out waiting \d+ms for (?:recv|send)|NCCL communicator was aborted"
-        r"|Some NCCL operations have failed or timed out",
+        r"|Some NCCL operations have failed or timed out|dump signal due to a collective timeout"
+        r"|Application timeout caused pair closure|successfully reached monitoredBarrier, but",
         "network", "same-nodes",
         "a peer did not come to a collective; who reports it is a victim. Look at the ranks that are"
         " silent or behind",

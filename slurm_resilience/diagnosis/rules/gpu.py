@@ -4,7 +4,7 @@ from slurm_resilience.diagnosis.rules.row import Row
 
 GPU_ROWS = (
     Row(
-        "cuda-ecc", r"uncorrectable ECC error", "hardware", "exclude-node",
+        "cuda-ecc", r"uncorrectable ECC error|cudaErrorECCUncorrectable|CUDA_ERROR_ECC_UNCORRECTABLE", "hardware", "exclude-node",
         "GPU memory failed; the node needs a look and the GPU a reset",
         "kohya-ss/sd-scripts#1434",
         "[E ProcessGroupNCCL.cpp:916] [Rank 1] NCCL watchdog thread terminated with exception: CUDA error: uncorrectable ECC error encountered",
@@ -77,7 +77,7 @@ GPU_ROWS = (
         accuses="reporter", weight=2,
     ),
     Row(
-        "cuda-launch-failure", r"CUDA error: unspecified launch failure|cudaErrorLaunchFailure",
+        "cuda-launch-failure", r"CUDA error: unspecified launch failure|cudaErrorLaunchFailure|CUDA_ERROR_LAUNCH_FAILED",
         "hardware", "exclude-node",
         "a kernel died on one GPU: often the GPU, sometimes the kernel; look for its Xid",
         "hiyouga/LlamaFactory#8871",
@@ -87,7 +87,7 @@ GPU_ROWS = (
     Row(
         "gpu-memory",
         r"CUDA out of memory|HIP out of memory|OutOfMemoryError: (?:CUDA|HIP)|CUDA error: out of memory"
-        r"|Cuda failure (?:\d+ )?'out of memory'|CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED"
+        r"|Cuda failure (?:\d+ )?'out of memory'|CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED|RESOURCE_EXHAUSTED: Out of memory"
         r"|OutOfMemoryError: Allocation on device",
         "user-error", "stop",
         "the GPU's memory ran out: smaller batches, or shard the model further; where another process"
@@ -98,8 +98,8 @@ GPU_ROWS = (
     ),
     Row(
         "cuda-illegal-access",
-        r"an illegal memory access was encountered|misaligned address|illegal instruction was encountered"
-        r"|Memory access fault by GPU|invalid program counter|an illegal instruction|invalid device ordinal",
+        r"an illegal memory access was encountered|CUDA_ERROR_ILLEGAL_ADDRESS|misaligned address|illegal instruction was encountered"
+        r"|Memory access fault by GPU|invalid program counter|an illegal instruction",
         "software", "same-nodes",
         "a kernel or an index is wrong; CUDA_LAUNCH_BLOCKING=1 shows where. Hardware only with an Xid of"
         " its own on one node",
@@ -115,6 +115,29 @@ GPU_ROWS = (
         "EleutherAI/lm-evaluation-harness#2293",
         "Indexing.cu:1231: indexSelectSmallIndex: block: [31,0,0], thread: [116,0,0] Assertion `srcIndex < srcSelectDimSize` failed.",
         weight=2, confidence="high",
+    ),
+    Row(
+        "gpu-ordinal",
+        r"invalid device ordinal|Duplicate GPU detected",
+        "user-error",
+        "stop",
+        "ranks and GPUs of a node do not fit: more ranks than GPUs, or two ranks on one; look at"
+        " --nproc-per-node, --gpus-per-node and LOCAL_RANK",
+        "tatsu-lab/stanford_alpaca#67",
+        "RuntimeError: CUDA error: invalid device ordinal",
+        weight=2,
+        confidence="high",
+    ),
+    Row(
+        "kernel-image",
+        r"no kernel image is available for execution|CUDA_ERROR_NO_BINARY_FOR_GPU",
+        "user-error",
+        "stop",
+        "the program was built for other GPUs than this node's: another build, or ask for the right GPUs",
+        "MIC-DKFZ/nnUNet#1040",
+        "RuntimeError: CUDA error: no kernel image is available for execution on the device",
+        weight=2,
+        confidence="high",
     ),
     Row(
         "hsa-exception", r"HSA_STATUS_ERROR_(?:EXCEPTION|MEMORY_APERTURE_VIOLATION|ILLEGAL_INSTRUCTION)",

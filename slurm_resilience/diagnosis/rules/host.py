@@ -53,7 +53,7 @@ MEMORY_ROWS = (
         "host-memory",
         r"oom[_-]kill(?:er|ed)?\b|Out of memory: Kill|invoked oom-killer|OOM Killed|exceeded memory limit"
         r"|Exceeded (?:job|step) memory limit|Memory cgroup out of memory"
-        r"|srun: error: (?P<node>[\w.-]+): tasks? [\d,-]+: Out Of Memory",
+        r"|srun: error: (?P<node>[\w.\[\],-]+): tasks? [\d,-]+: Out Of Memory",
         "memory", "stop", "the node's memory ran out: ask for more (--mem) or use less",
         "nextflow-io/nextflow#5932",
         "slurmstepd: error: Detected 1 oom_kill event in StepId=11300781.0. Some of the step tasks have been OOM Killed.",

@@ -162,7 +162,7 @@ SLURM_ENDS = (
         "outside", confidence="low",
     ),
     Row(
-        "task-exit", r"srun: error: (?P<node>[\w.-]+): tasks? [\d,-]+: Exited with exit code [1-9]",
+        "task-exit", r"srun: error: (?P<node>[\w.\[\],-]+): tasks? [\d,-]+: Exited with exit code [1-9]",
         "unknown", "stop",
         "a task ended with an error and the text does not say why; read its own output before a retry",
         "meta-pytorch/torchx#486", "srun: error: node01: task 0: Exited with exit code 1",
