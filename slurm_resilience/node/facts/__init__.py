@@ -150,7 +150,8 @@ def assemble(
     """
     Facts from what the probes answered, by probe name (a disk's is `disk:<path>`).
 
-    *identity*: node, boot_id, at.
+    *identity*: node, boot_id, at. An answer that is not what the facts hold counts as unread: one
+    driver's or tool's odd word must not cost all that the others read.
     """
     fields: dict[str, Any] = {**identity, "unread": dict(unread), "hung": hung}
     fields |= answers.get("nvml", {})
@@ -164,7 +165,16 @@ def assemble(
         fields[field] = [answer for name, answer in answers.items() if name.startswith(kind)]
     for field, probes in _SEVERAL.items():
         fields[field] = [one for probe in probes for one in answers.get(probe) or ()]
-    return msgspec.convert(fields, NodeFacts)
+    found: dict[str, Any] = {}
+    for name, value in fields.items():
+        try:
+            found[name] = msgspec.convert(value, _TYPES[name])
+        except msgspec.ValidationError as error:  # noqa: PERF203 - two dozen fields
+            fields["unread"][name] = f"an answer that makes no sense: {error}"
+    return NodeFacts(**{**found, "unread": fields["unread"]})
+
+
+_TYPES = {field.name: field.type for field in msgspec.structs.fields(NodeFacts)}
 
 
 def to_json(facts: NodeFacts) -> bytes:
