@@ -43,6 +43,15 @@ def test_a_table_that_can_be_pasted(capsys: pytest.CaptureFixture[str]) -> None:
     assert "timedelta(seconds=600)" in said
 
 
+def test_the_documents_example_is_true(capsys: pytest.CaptureFixture[str]) -> None:
+    """What docs/plan.md shows is what comes out."""
+    main(["plan", *ISSUE, "--step-s", "4"])
+
+    page = (Path(__file__).parents[2] / "docs" / "plan.md").read_text(encoding="utf-8")
+    assert f"slurm-resilience plan {' '.join(ISSUE)} --step-s 4" in page
+    assert capsys.readouterr().out in page
+
+
 def test_json_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
     """With what was asked, so that it can be made again."""
     assert main(["plan", *ISSUE, "--json"]) == 0
