@@ -37,7 +37,8 @@ and whether a retry can help. Nothing is sent anywhere, nothing is guessed: wher
 
 `--json` prints one document: `class`, `cause`, `retry`, `suspects` (`rank`, `node`, `why`, and
 `local_rank` where only that is told), `evidence` (`file`, `line`, `text`), `advice`, `confidence`.
-`line` is null where more than a gibibyte lies before the attempt.
+`line` is null where more than a gibibyte lies before the attempt. Of an attempt that wrote more than four
+gibibytes the last four are read.
 
 | retry | meaning |
 |---|---|

@@ -18,7 +18,7 @@ BLOCK = 4 << 20
 NEAR = 32 << 20
 """Bytes before the end that are searched for every word."""
 MOST = 4 << 30
-"""Bytes before the end that are read at all."""
+"""Bytes before the end that are read at all, of an attempt that is longer."""
 LONGEST = 2048
 """Of a line, before and after the word."""
 HOT = 2000
@@ -34,13 +34,18 @@ SHORT = 5
 """Python finds words of up to so many bytes several times faster than longer ones."""
 FAR_WORDS = (b"rror", b"NVRM", b"ELLED", b"xcept", b"chdog", b"oom", b" WARN")
 NEAR_WORDS = (
-    *FAR_WORDS, b"RROR", b"NET/", b"SXid", b"mlx5", b"Killed", b"of memory", b"emory limit", b"ccess fault",
-    b"is lost", b"device handle", b"ailed", b"ignal", b"xitcode", b"xit code", b"return code", b"egmentation",
-    b"ore dumped", b"Assertion", b"No space", b"uota exceeded", b"file handle", b"is detected",
-    b"insufficient", b"mismatch", b"lost communication", b"imed out", b"NaN", b"is nan", b"lready in use",
-    b"No route", b"unreachable", b"endezvous", b"onnection re", b"onnection closed", b"pyxis", b"libfabric",
-    b"State=", b"|TIMEOUT", b"_FAIL", b"OUT_OF_ME", b"PREEMPTED", b"fallen off", b"nranks ", b"Broken pipe",
-    b"No CUDA GPUs", b"yet initialized", b"is killed by", b"blocked for more", b"Mismatched", b"Duplicate", b"invalid device", b"no kernel", b"Barrier", b"pair closure", b"EXHAUSTED", b"raining", b"fit` stopped", b"finished: step", b"not found", b"such file", b"denied", b"FATAL", b"etries", b"questing", b"t reach", b"not responding",
+    *FAR_WORDS, b"RROR", b"NET/", b"SXid", b"mlx5", b"Killed", b"of memory", b"emory limit",
+    b"ccess fault", b"is lost", b"device handle", b"ailed", b"ignal", b"xitcode", b"xit code",
+    b"return code", b"egmentation", b"ore dumped", b"Assertion", b"No space",
+    b"uota exceeded", b"file handle", b"is detected", b"insufficient", b"mismatch",
+    b"lost communication", b"imed out", b"NaN", b"is nan", b"lready in use", b"No route",
+    b"unreachable", b"endezvous", b"onnection re", b"onnection closed", b"pyxis",
+    b"libfabric", b"State=", b"|TIMEOUT", b"_FAIL", b"OUT_OF_ME", b"PREEMPTED", b"fallen off",
+    b"nranks ", b"Broken pipe", b"No CUDA GPUs", b"yet initialized", b"is killed by",
+    b"blocked for more", b"Mismatched", b"Duplicate", b"invalid device", b"no kernel",
+    b"Barrier", b"pair closure", b"EXHAUSTED", b"raining", b"fit` stopped", b"finished: step",
+    b"not found", b"such file", b"denied", b"FATAL", b"etries", b"questing", b"t reach",
+    b"not responding",
 )  # fmt: skip
 """Each rule's own line holds at least one of these."""
 COOLER = {
@@ -91,8 +96,6 @@ class Scan(NamedTuple):
     end: int
     hits: tuple[Hit, ...]
     """By offset."""
-    is_cut: bool
-    """The attempt began earlier than was read."""
 
 
 class LogFile:
@@ -117,7 +120,7 @@ class LogFile:
             data = self.read(start, stop - start)
             head = _head(data) if start else 0
             is_near = self._size - stop < NEAR
-            begin = self._attempt_start(data, start + 0, head)
+            begin = self._attempt_start(data, start, head)
             self._search(
                 data, start, begin - start if begin is not None else head, near=is_near
             )
@@ -125,12 +128,7 @@ class LogFile:
         hits = sorted(
             {hit for kept in (*self._late.values(), *self._early.values()) for hit in kept}
         )
-        return Scan(
-            least if begin is None else begin,
-            end,
-            tuple(hits),
-            is_cut=begin is None and least > 0,
-        )
+        return Scan(least if begin is None else begin, end, tuple(hits))
 
     def read(self, offset: int, size: int) -> bytes:
         """At most *size* bytes from *offset*."""

@@ -1,9 +1,10 @@
 """
 What was found of an attempt -> why it ended, and whether a retry can help. Pure.
 
-Slurm's record outranks all, and what our own watchers concluded outranks text. Then the kind of a line counts (see `row.Role`), then its moment: the
-first cause comes before its echoes. Lines that the program lived through do not count, and of lines
-of one moment the one that names a broken part decides.
+Slurm's record outranks all, and what our own watchers concluded outranks text. Then the kind of a
+line counts (see `rules.row.Role`), then its moment: the first cause comes before its echoes. Lines
+that the program lived through do not count, and of lines of one moment the one that names a broken
+part decides.
 """
 
 import re
@@ -16,7 +17,6 @@ from slurm_resilience.diagnosis.facts import Accused, Diagnosis, Evidence, Left,
 from slurm_resilience.diagnosis.rules import (
     ALL,
     DONE,
-    FINISHED,
     MISUSED,
     STUCK_TOGETHER,
     SURVIVED,
@@ -32,8 +32,8 @@ from slurm_resilience.incident import UNTOLD, Incident
 TIERS = ("state", "cause", "exception", "symptom", "fallout", "exit")
 _TIER = {"outside": "symptom"}
 """How a process ended, and that somebody ended it: whichever came first."""
-MOMENT_S = 120.0
-"""Lines closer than this tell of one event."""
+MOMENT_S, MOMENT_BYTES = 120.0, 256 << 10
+"""Lines closer than this tell of one event: in time, or in a file that tells no time."""
 OLD_S = 6 * 3600.0
 """A kernel line so long before the last line of all tells of another event."""
 YEAR_S = 366 * 86400.0
@@ -59,9 +59,9 @@ def decide(left: Left) -> Diagnosis:
     """Why the attempt ended."""
     left = msgspec.structs.replace(left, said=_in_one_year(left.said))
     matches = _recent([Match(row, said) for said, row in _rows(left.said)], left.said)
-    recorded = _recorded(left.record)
-    if recorded is not None:
-        return _diagnosis(recorded, _of_record(recorded, left, matches), left)
+    recorded = _recorded(left.record, matches)
+    if recorded:
+        return _diagnosis(recorded[0].row, recorded, left)
     if left.incident is not None and left.incident.cause not in {UNKNOWN.id, UNTOLD}:
         return _of_incident(left.incident)
     for tier in TIERS:
@@ -145,30 +145,29 @@ def _moment(match: Match) -> tuple[float, str, int]:
 
 
 def _is_near(start: Said, other: Said) -> bool:
-    return start.at is None or other.at is None or other.at - start.at <= MOMENT_S
+    if start.at is not None and other.at is not None:
+        return other.at - start.at <= MOMENT_S
+    return start.file != other.file or other.offset - start.offset <= MOMENT_BYTES
 
 
 # ── Slurm's record ──────────────────────────────────────────────────────────────────────────
 
 
-def _recorded(record: Record | None) -> Row | None:
-    """The row that Slurm's record alone decides; None where it leaves it to the text."""
+def _recorded(record: Record | None, matches: Sequence[Match]) -> list[Match]:
+    """What Slurm's record alone decides, with lines that say the same; none: the text decides."""
     if record is None or not record.state.split():
-        return None
+        return []
     id_ = _RECORDS.get(record.state.split()[0].rstrip("+"))
-    return next((row for row in ALL if row.id == id_), None)
-
-
-def _of_record(row: Row, left: Left, matches: Sequence[Match]) -> list[Match]:
-    assert left.record is not None  # noqa: S101 - `_recorded` saw one
-    told = Said(f"Slurm's record: {left.record.state}", file="sacct")
-    same = [match for match in matches if match.row.id == row.id]
-    named = [
-        Match(row, Said(f"srun: error: Node failure on {node}", file="sacct"))
-        for node in left.record.nodes
-        if row.id == "node-failure" and not same
+    row = next((row for row in ALL if row.id == id_), None)
+    if row is None:
+        return []
+    same = [match for match in matches if match.row.id == id_]
+    lost = record.nodes if id_ == "node-failure" and not same else ()
+    told = [
+        f"Slurm's record: {record.state}",
+        *(f"srun: error: Node failure on {node}" for node in lost),
     ]
-    return [Match(row, told), *named, *same]
+    return [*(Match(row, Said(text, file="sacct")) for text in told), *same]
 
 
 def _of_incident(incident: Incident) -> Diagnosis:
@@ -233,13 +232,10 @@ def _diagnosis(
     told = dict.fromkeys(
         Evidence(match.said.file, match.said.line, _excerpt(match)) for match in matches
     )
-    retry = row.retry
-    if row is FINISHED:
-        retry = "stop"
     return Diagnosis(
         row.class_,
         row.id,
-        retry,
+        row.retry,
         accused(matches, left.said) if suspects is None else suspects,
         tuple(told)[:MOST_EVIDENCE],
         row.advice,

@@ -32,7 +32,8 @@ _EXCEPTION = re.compile(
     r"(?:^|[\s\]:)])[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Warning|Exit|Failure)(?::|$)"
 )
 _WORLD = re.compile(r"\bnranks \d+|\bworld_size[=:] ?\d+")
-_MEMBER = re.compile(r"(?:rank|local_rank)[-_]?(\d+)|(?:^|/)attempt_\d+/(\d+)(?:/|$)")
+_MEMBER = re.compile(r"/attempt_\d+/(\d+)/[^/]+$")
+"""Where torchrun's `--log-dir` keeps what a local rank prints."""
 
 
 def read_left(
@@ -80,7 +81,7 @@ def _read(path: Path) -> tuple[list[Said], Said | None]:
 def _said(path: Path, log: LogFile, scan: Scan) -> Iterator[Said]:
     numbers = _Numbers(log, scan)
     member = _MEMBER.search(str(path))
-    local = int(member[1] or member[2]) if member else None
+    local = int(member[1]) if member else None
     last = len(scan.hits) - LOOKED_AT
     for index, hit in enumerate(scan.hits):
         closely = index < LOOKED_AT or index >= last
@@ -93,7 +94,7 @@ def _said(path: Path, log: LogFile, scan: Scan) -> Iterator[Said]:
             hit.offset,
             seconds_of(text) or (_stamp(log, scan, hit) if closely else None),
             survived=closely
-            and (row is None or row.role in {"cause", "symptom"})
+            and (row is None or row.role in {"cause", "symptom", "fallout"})
             and _went_on(log, scan, hit),
             before=_before(log, scan, hit)
             if closely and (row is None or row.role == "symptom")

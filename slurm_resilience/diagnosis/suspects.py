@@ -65,11 +65,12 @@ def _reporters(matches: Sequence[Match]) -> Iterator[Accused]:
     seen: set[Writer] = set()
     for match in matches:
         writer = writer_of(match.said.text)
-        if writer.rank is None and match.said.rank is not None:
-            writer = writer._replace(rank=match.said.rank)
-        if writer not in seen and (writer.rank is not None or writer.node is not None):
+        rank = match.said.rank if writer.rank is None else writer.rank
+        local = match.said.local_rank if writer.local_rank is None else writer.local_rank
+        writer = Writer(rank, local if rank is None else None, writer.node)
+        if writer not in seen and any(part is not None for part in writer):
             seen.add(writer)
-            yield Accused(match.said.text.strip(), writer.rank, writer.node)
+            yield Accused(match.said.text.strip(), writer.rank, writer.node, writer.local_rank)
 
 
 def _peers(matches: Sequence[Match]) -> Iterator[Accused]:

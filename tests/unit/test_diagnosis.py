@@ -1,6 +1,8 @@
 """Text of dead attempts, most of it from public threads, and the verdict it must get."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from slurm_resilience.diagnosis.facts import NodeEnd, RankError
 from slurm_resilience.diagnosis.verdict import diagnose
@@ -352,3 +354,27 @@ def test_an_error_outside_the_users_code_is_not_called_a_user_error() -> None:
     verdict = diagnose([NodeEnd("n1", status=1, stderr=stderr)])
 
     assert verdict.class_ == "unknown"
+
+
+PIECES = st.one_of(
+    st.text(max_size=60),
+    st.sampled_from([
+        "Traceback (most recent call last):", '  File "x.py", line 1, in f', "    raise X", "KeyError: 'x'",
+        "[rank0]: ", "NVRM: Xid (PCI:0000:44:00): 79, ", "exitcode : -9 ", "srun: error: n[1-: task 0: Killed",
+        "Node failure on n[1", "WorkNCCL(SeqNum=", "Ranks 1, failed to pass monitoredBarrier", TORCHRUN_USAGE,
+    ]),
+)  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(PIECES, max_size=12), st.lists(PIECES, max_size=4), st.integers(-1, 300))
+def test_no_text_is_too_strange_for_the_supervisor(
+    said: list[str], launcher: list[str], status: int
+) -> None:
+    """Whatever a program printed, the job gets a verdict that the controller understands."""
+    verdict = diagnose(
+        [NodeEnd("n1", status, stderr=tuple(said), stdout=tuple(said))], launcher
+    )
+
+    assert verdict.retry in {"same-nodes", "exclude-node", "hold", "stop"}
+    assert verdict.reason

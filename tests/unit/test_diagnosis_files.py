@@ -183,6 +183,18 @@ def test_ranks_logs_and_error_files_of_torchrun_are_one_attempt(tmp_path: Path) 
     assert "/home/me/train.py:7 in main" in diagnosis.advice
 
 
+def test_a_ranks_own_log_names_the_local_rank(tmp_path: Path) -> None:
+    """Lines in it need not say whose they are."""
+    for rank, text in ((0, b"step 3\n"), (5, ECC)):
+        place = tmp_path / "attempt_0" / str(rank)
+        place.mkdir(parents=True)
+        (place / "stderr.log").write_bytes(text)
+
+    diagnosis = decide(left_in([tmp_path]))
+
+    assert [(one.rank, one.local_rank) for one in diagnosis.suspects] == [(None, 5)]
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [
