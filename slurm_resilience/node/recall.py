@@ -11,7 +11,7 @@ from slurm_resilience.node import kept, memo
 from slurm_resilience.node.checks import CHECKS
 from slurm_resilience.node.facts.trends import Trend
 from slurm_resilience.node.findings import Finding
-from slurm_resilience.node.standing import History, Visited
+from slurm_resilience.node.standing import History, Visited, joined
 from slurm_resilience.node.strikes import Strike
 
 _NAME = "history.json"
@@ -38,8 +38,16 @@ def slow_findings(plan: dict[str, Any], boot: str) -> tuple[Finding, ...]:
     return tuple(finding for finding in found if finding.check in CHECKS)
 
 
-def save(plan: dict[str, Any], history: History) -> str:
-    """Leave it for the next hook; why that could not be done, empty where it was."""
+def save(plan: dict[str, Any], history: History, *, loaded: History) -> str:
+    """
+    Leave it for the next hook; why that could not be done, empty where it was.
+
+    *loaded*: what there was when this hook began. Hooks of several jobs and the health check run
+    at the same time: what another has left since is kept, too.
+    """
+    now = load(plan)
+    if now not in {loaded, history} and now.boot == history.boot:
+        history = joined(history, now)
     return kept.write(f"{plan['state']}/{_NAME}", msgspec.json.encode(history))
 
 

@@ -60,7 +60,7 @@ def settle(
     standing = _look(place, answer_by)
     events = facts.kernel_events or ()
     newest = max((event.sequence for event in events), default=-1)
-    history = policy.settle(history, place.boot, standing)
+    loaded, history = history, policy.settle(history, place.boot, standing)
     now = Situation(
         place.node, place.hook, policy.unsettled(findings, history), standing, history,
         observe=settings.mode == "observe", resume_after=settings.resume_after,
@@ -68,7 +68,9 @@ def settle(
         things=strikes.things_of(facts), blind=_blind(facts),
     )  # fmt: skip
     decision = _carry_out(place, now, policy.decide_node(now), answer_by)
-    unkept = {recall.save(place.plan, policy.remember(now, decision, newest=newest))}
+    unkept = {
+        recall.save(place.plan, policy.remember(now, decision, newest=newest), loaded=loaded)
+    }
     if strike := policy.strike_of(now, decision, at=time.time()):
         unkept.add(_remember_strike(place, now.strikes, strike))
     return _is_refused(now, decision), unkept

@@ -41,6 +41,23 @@ class History(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the drain that stands was written for, `<check> <subject>`: one strike each."""
 
 
+def joined(one: History, other: History) -> History:
+    """
+    What two hooks remember that ran at the same time, of the same boot.
+
+    Where one of them still knows of a drain that the other has lifted, the next look settles it.
+    """
+    drains = [mark for mark in (one.drained_at, other.drained_at) if mark is not None]
+    return History(
+        one.boot,
+        clean=min(one.clean, other.clean),
+        drained_at=max(drains, default=None),
+        written_at=max(one.written_at, other.written_at),
+        settled=max(one.settled, other.settled),
+        struck=tuple(dict.fromkeys([*one.struck, *other.struck])),
+    )
+
+
 class Drain(msgspec.Struct, frozen=True):
     """Let what runs end, and start nothing new."""
 

@@ -30,6 +30,7 @@ from slurm_resilience.node.standing import (
     Resume,
     Situation,
     Standing,
+    joined,
 )
 from slurm_resilience.node.strikes import Strike, Thing
 from slurm_resilience.slurm.values import Node
@@ -394,6 +395,14 @@ def test_a_standing_drain_is_not_settled(standing: Standing | None) -> None:
     history = settle(History(BOOT, drained_at=70), BOOT, standing)
 
     assert unsettled((XID,), history) == (XID,)
+
+
+def test_two_hooks_at_once_forget_nothing() -> None:
+    """One that found the drain written already must not wipe out that it stands."""
+    drained = History(BOOT, drained_at=70, written_at=70, struck=("xid gpu1",))
+
+    assert joined(History(BOOT), drained) == joined(drained, History(BOOT)) == drained
+    assert joined(History(BOOT, settled=80), drained).settled == 80
 
 
 def test_a_boot_begins_anew() -> None:
