@@ -4,7 +4,7 @@ import math
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurm_resilience.planning.facts import Asked, Measured
@@ -58,6 +58,7 @@ def test_the_interval_is_dalys(cost_s: float, mtbf_s: float, expected_s: float) 
     assert best_interval_s(cost_s, mtbf_s) == pytest.approx(expected_s, rel=1e-3)
 
 
+@settings(deadline=None)
 @given(st.floats(0.1, 600), st.floats(3600, 1e6), st.sampled_from([0.5, 0.8, 1.25, 2.0]))
 def test_no_other_interval_is_better(cost_s: float, mtbf_s: float, factor: float) -> None:
     """Saving more often or more seldom loses more of the time."""
@@ -165,6 +166,7 @@ def test_what_should_worry_is_said(
     assert any(says in warning for warning in plan.warnings)
 
 
+@settings(deadline=None)
 @given(
     st.builds(
         Asked,
