@@ -24,6 +24,8 @@ REMOTE = frozenset({
 })  # fmt: skip
 """They bring a command to other nodes by ways of their own."""
 LONGEST_PATH = 4096
+FARTHEST = 500
+"""Words of wrappers and their options that may stand before a launcher."""
 _TRAINS = re.compile(
     r"(?i)(?:^|[/_.\-])(?:pre|post)?(?:train|trainer|training|finetune|fine[-_]tune|sft|fit)"
 )
@@ -118,7 +120,7 @@ def _behind_supervisor(words: Sequence[str]) -> tuple[Sequence[str], bool]:
 
 
 def _launch(words: Sequence[str]) -> tuple[Kind, tuple[str, ...]] | None:
-    for index, word in enumerate(words):
+    for index, word in enumerate(words[:FARTHEST]):
         if len(word) > LONGEST_PATH or "\n" in word or " " in word:
             continue
         name, rest = basename(word), tuple(words[index + 1 :])
