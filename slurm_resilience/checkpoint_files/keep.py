@@ -39,7 +39,7 @@ def remove(checkpoint: Path) -> None:
     going = checkpoint.with_name(f"{REMOVING}{checkpoint.name}-{os.getpid()}")
     checkpoint.rename(going)
     sync_directory(checkpoint.parent)
-    shutil.rmtree(going)
+    _delete(going)
 
 
 def remove_unfinished(directory: Path) -> list[Path]:
@@ -52,5 +52,13 @@ def remove_unfinished(directory: Path) -> list[Path]:
         if path.name.startswith((SAVING, REMOVING))
     ]
     for path in left:
-        shutil.rmtree(path)
+        _delete(path)
     return left
+
+
+def _delete(path: Path) -> None:
+    """A directory with all that is in it; of a link the link alone."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()

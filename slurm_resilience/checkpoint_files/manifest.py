@@ -22,6 +22,8 @@ MOST_BYTES = 64 << 20
 _FILE_NAME = re.compile(r"index\.json|rank-\d{5,7}\.(tensors|values)")
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
+LATEST = 253402300799.0
+"""The end of the year 9999, in Unix seconds."""
 
 
 class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -37,9 +39,9 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     format: Literal[1]
     step: Count
     world_size: Annotated[int, msgspec.Meta(ge=1)]
-    saved_at: float
+    saved_at: Annotated[float, msgspec.Meta(ge=0, le=LATEST)]
     """Unix seconds."""
-    took_s: float
+    took_s: Annotated[float, msgspec.Meta(ge=0, le=LATEST)]
     """From the call to save until everything was on disk."""
     job: str
     """The Slurm job; empty outside Slurm."""
@@ -97,6 +99,8 @@ def parsed(data: bytes) -> Manifest:
             raise CheckpointLoadError(
                 f"{NAME} names {name[:80]!r}, which is no file of a checkpoint"
             )
+    if manifest.world_size > len(manifest.files):  # before as many names are made up
+        raise CheckpointLoadError(f"{NAME} names fewer files than it has ranks")
     ranks = range(manifest.world_size)
     needed = {INDEX, *map(tensors_name, ranks), *map(values_name, ranks)}
     if missing := needed - manifest.files.keys():
