@@ -107,12 +107,13 @@ def foreground_under_trap(view: View) -> Iterator[Finding]:
     notice = asked.notice(view.script.options)
     if not (notice and notice.to_batch_shell and _traps(view, notice.name)):
         return
-    for launch in view.training:
-        command = launch.command
+    steps = [one for one in view.script.commands if one.name == "srun"]
+    # Of steps that train nothing the last one is what the job is for.
+    for command in [launch.command for launch in view.training] or steps[-1:]:
         if not command.background and not command.is_exec and not command.function:
             yield Finding(
                 "foreground-under-trap",
-                launch.line,
+                command.line,
                 f"the trap for {notice.name} runs only when this command has ended",
                 "start it with & and wait for it in a loop",
             )
@@ -169,7 +170,7 @@ def _is_unheard(view: View, notice: asked.Notice) -> bool:
     script = view.script
     if not notice.to_batch_shell or not script.is_shell or notice.name in HARMLESS:
         return False
-    if view.supervised or not view.launches or any(one.is_exec for one in script.commands):
+    if view.supervised or not script.commands or any(one.is_exec for one in script.commands):
         return False
     return not _traps(view, notice.name)
 
