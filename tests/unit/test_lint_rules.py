@@ -68,6 +68,8 @@ ROWS = [
     ("signal-not-trapped", SOUND, "srun torchrun train.py", SOUND, "trap : USR2\nsrun torchrun train.py & wait; wait"),
     ("term-not-trapped", f"{SOUND} --signal=B:TERM@60", "srun python train.py", f"{SOUND} --signal=B:TERM@60", "exec srun python train.py"),
     ("foreground-under-trap", SOUND, "trap 'touch stop' SIGUSR2\nsrun torchrun train.py", SOUND, f"{TRAPPED}while kill -0 $!; do wait $!; done"),
+    ("foreground-under-trap", "--signal=B:USR1@60", "trap save USR1\nsrun hostname\nsrun ./simulate", "--signal=B:USR1@60", "trap save USR1\nsrun hostname\nsrun ./simulate &\nwait; wait"),
+    ("signal-not-trapped", "--signal=B:USR1@60", "srun ./simulate", "--signal=USR1@60", "srun ./simulate"),
     ("single-wait", SOUND, f"{TRAPPED}wait", SOUND, f"{TRAPPED}until ! kill -0 $!; do\n  wait\ndone"),
     ("single-wait", SOUND, TRAPPED, SOUND, "end() { touch stop; wait; }\ntrap end 12\nsrun torchrun train.py & wait"),
     ("signal-kills-torchrun", f"{SOUND} --signal=USR1@60", "srun torchrun train.py", f"{SOUND} --signal=TERM@60", "srun torchrun train.py"),
