@@ -119,6 +119,11 @@ CHECKPOINT_ROWS = (
         "slurm_resilience.errors.CheckpointSaveError: step 9 is not saved: rank 1 is gone",
     ),
     Row(
+        "checkpoint-copy", r"CheckpointCopyError: ", "storage", "same-nodes",
+        "copies of checkpoints cannot be fetched", "slurm_resilience.errors",
+        "slurm_resilience.errors.CheckpointCopyError: nothing fetched from s3://bucket/x",
+    ),
+    Row(
         "checkpoint", r"CheckpointError: ", "checkpoint", "same-nodes",
         "it ended over its checkpoints", "slurm_resilience.errors",
         "slurm_resilience.errors.CheckpointError: step 9: no",
