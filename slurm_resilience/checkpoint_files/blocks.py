@@ -12,7 +12,6 @@ import os
 import threading
 import zlib
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import reduce
 from pathlib import Path
@@ -33,19 +32,40 @@ NO_DIRECT = {errno.EINVAL, errno.EOPNOTSUPP}
 
 def in_threads(do: Callable[[T], R], tasks: Sequence[T]) -> list[R]:
     """
-    What *do* returns for each task, in their order; a few at a time.
+    What *do* returns for each task, in their order; a few at a time, one in the calling thread.
 
     After the first error no new task begins, and it is raised when those under way have ended.
+    Not an executor: that takes nothing more once the interpreter ends, when a last save may still
+    be written; where no thread can be begun then, the calling one does it all.
     """
-    if len(tasks) <= 1:
-        return [do(task) for task in tasks]
-    with ThreadPoolExecutor(min(THREADS, len(tasks)), "slurm-resilience-blocks") as threads:
-        waiting = [threads.submit(do, task) for task in tasks]
-        try:
-            return [future.result() for future in waiting]
-        except BaseException:
-            threads.shutdown(wait=False, cancel_futures=True)
-            raise
+    results: dict[int, R] = {}
+    errors: list[BaseException] = []
+    numbers = iter(range(len(tasks)))
+    turn = threading.Lock()
+
+    def work() -> None:
+        while True:
+            with turn:
+                number = None if errors else next(numbers, None)
+            if number is None:
+                return
+            try:
+                results[number] = do(tasks[number])
+            except BaseException as error:  # noqa: BLE001 - raised below
+                errors.append(error)
+
+    helpers: list[threading.Thread] = []
+    with suppress(RuntimeError):
+        while len(helpers) < min(THREADS, len(tasks)) - 1:
+            helper = threading.Thread(target=work, name="slurm-resilience-blocks", daemon=True)
+            helper.start()
+            helpers.append(helper)
+    work()
+    for helper in helpers:
+        helper.join()
+    if errors:
+        raise errors[0]
+    return [results[number] for number in range(len(tasks))]
 
 
 class Writing:

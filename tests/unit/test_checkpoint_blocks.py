@@ -2,6 +2,8 @@
 
 import mmap
 import os
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 
@@ -72,3 +74,21 @@ def test_the_first_error_of_a_thread_is_raised_and_nothing_more_begins() -> None
         in_threads(fail, range(1000))
 
     assert len(begun) < 1000
+
+
+def test_a_last_save_is_written_while_the_interpreter_ends(tmp_path: Path) -> None:
+    """Python begins no executor's task then, and from 3.12 on no thread either."""
+    script = (
+        "import atexit, sys\n"
+        "from pathlib import Path\n"
+        "from slurm_resilience.checkpoint_files.blocks import BLOCK_BYTES, write\n"
+        "data = memoryview(bytearray(3 * BLOCK_BYTES))\n"
+        "atexit.register(lambda: print(write(Path(sys.argv[1]), data).size_bytes))\n"
+    )
+
+    ended = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "file")],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+
+    assert (ended.stdout, ended.stderr) == (f"{3 * BLOCK_BYTES}\n", "")
