@@ -30,13 +30,16 @@ class Notice:
 
     def __init__(self, signals: Sequence[signal.Signals]) -> None:
         self._pid = os.getpid()
+        self._signals = frozenset(signals)
         self._come = False
         self._before: dict[int, Any] = {}
         self._overheard: Overheard | None = None
         if threading.current_thread() is not threading.main_thread():
             log.warning("not in the main thread: signals are not taken as a notice")
             return
-        for signum in signals:
+        # Where the agent has made this rank ignore SIGTERM, its children still ask whether it came.
+        shielded = signal.getsignal(signal.SIGTERM) == signal.SIG_IGN
+        for signum in {*signals, *([signal.SIGTERM] if shielded else [])}:
             self._before[signum] = signal.signal(signum, self._take)
         self._overheard = Overheard()
 
@@ -56,7 +59,7 @@ class Notice:
     def _take(self, signum: int, frame: FrameType | None) -> None:
         before = self._before.get(signum)
         if os.getpid() == self._pid:
-            self._come = True
+            self._come |= signum in self._signals
         elif not callable(before):
             ear = self._overheard.ear if self._overheard else None
             if ear is None or not ear.was_parents(signum):

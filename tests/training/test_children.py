@@ -9,6 +9,14 @@ from pathlib import Path
 import pytest
 
 from slurm_resilience.checkpoint_files.listing import found
+from slurm_resilience.errors import UntrustedFileError
+from slurm_resilience.watch.heartbeat import (
+    DIRECTORY_VARIABLE,
+    Stop,
+    beat_path,
+    read_beat,
+    write_stop,
+)
 from tests.training.ranks import wait_for
 
 LOADER = """
@@ -123,3 +131,39 @@ def test_a_forked_child_lives_through_a_notice_and_ends_when_its_parent_says(
     assert "the child answers 2" in said
     assert f"ended by {-signal.SIGTERM} {-signal.SIGTERM}" in said
     assert len(found(tmp_path / "c")) == 1
+
+
+def has_done(beats: Path, step: int) -> bool:
+    """Whether the rank has done *step*."""
+    try:
+        return read_beat(beat_path(beats, 0)).step >= step
+    except UntrustedFileError:
+        return False
+
+
+def test_workers_live_through_a_sigterm_that_their_rank_was_made_to_ignore(
+    tmp_path: Path,
+) -> None:
+    """Under an agent the notice is the stop word; what Slurm sends to every process is not."""
+    (tmp_path / "beats").mkdir()
+    (tmp_path / "script.py").write_text(LOADER)
+    ignoring = "import os, signal, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"{ignoring} os.execv(sys.executable, sys.argv[1:])",
+         sys.executable, str(tmp_path / "script.py"), str(tmp_path), "fork"],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+        env={**os.environ, DIRECTORY_VARIABLE: str(tmp_path / "beats")},
+    )  # fmt: skip
+    try:
+        wait_for((tmp_path / "running").exists, within_s=60)
+        os.killpg(process.pid, signal.SIGTERM)
+        reached = read_beat(beat_path(tmp_path / "beats", 0)).step
+        wait_for(lambda: has_done(tmp_path / "beats", reached + 20))
+        write_stop(beat_path(tmp_path / "beats", 0), Stop.SAVE_AND_STOP)
+        said, _ = process.communicate(timeout=60)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+
+    assert process.returncode == 0, said
+    assert said.splitlines()[-1].startswith("stopped after")
