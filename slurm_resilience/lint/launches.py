@@ -30,7 +30,7 @@ _TRAINS = re.compile(
     r"(?i)(?:^|[/_.\-])(?:pre|post)?(?:train|trainer|training|finetune|fine[-_]tune|sft|fit)"
 )
 _ELSE = re.compile(
-    r"(?i)(?:^|[/_.\-])(?:eval|evaluate|evaluation|infer|inference|generate|predict|convert|export|"
+    r"(?i)(?:^|[/_.\-])(?:(?:light|lm_?)?evals?|evalharness|evaluate|evaluation|infer|inference|generate|predict|convert|export|"
     r"preprocess|tokenize|prepare|merge|bench|benchmark|test|tests|serve|server|all_reduce_bench)"
     r"(?:$|[/_.\-])"
 )
@@ -61,8 +61,11 @@ class Launch(msgspec.Struct, frozen=True):
         """Whether it surely is training."""
         if self.supervised:
             return True
-        named = self.kind != "python" or bool(_TRAINS.search(self._program))
-        return named and not self.is_something_else
+        folder, _, name = self._program.rpartition("/")
+        named = (
+            self.kind != "python" or _TRAINS.search(name) or _TRAINS.search(basename(folder))
+        )
+        return bool(named) and not self.is_something_else
 
     @property
     def is_something_else(self) -> bool:

@@ -115,6 +115,8 @@ IN_TORCH = {
 }
 """What people set although no NCCL has ever read it, and what helps."""
 _LONG_ENOUGH = 5
+_OWN = re.compile(r"_(?:PATH|DIR|HOME|ROOT|LIBS?|BIN|VERSION|ARGS|OPTS|CMD)$|^TESTS?_")
+"""How people name variables of their scripts that lead to NCCL or its tests."""
 
 
 def nearest(name: str) -> str | None:
@@ -122,7 +124,7 @@ def nearest(name: str) -> str | None:
     bare = name.removeprefix(PREFIX)
     if bare == name or bare in KNOWN or len(bare) < _LONG_ENOUGH:
         return None
-    if not re.fullmatch(r"[A-Z0-9_]+", bare):
+    if not re.fullmatch(r"[A-Z0-9_]+", bare) or _OWN.search(bare):
         return None
     found = sorted(one for one in KNOWN if len(one) >= _LONG_ENOUGH and _is_slip(bare, one))
     return f"{PREFIX}{found[0]}" if found else None

@@ -48,6 +48,7 @@ def without(*options: str) -> str:
 
 ROWS = [
     # rule, options, body of the fault; options, body of the near miss
+    ("no-requeue", without("--requeue"), "srun accelerate launch retrieval.py", without("--requeue"), "srun accelerate launch run_evals_accelerate.py"),
     ("no-requeue", without("--requeue"), RUN, f"{without('--requeue')} --no-requeue", "srun torchrun train.py"),
     ("no-requeue", without("--requeue"), "srun accelerate launch train.py", f"{without('--requeue', '--time')} -t 30", "srun accelerate launch train.py"),
     ("no-requeue", without("--requeue"), "srun torchrun train.py", without("--requeue"), "srun torchrun tools/eval_model.py"),
@@ -87,6 +88,7 @@ ROWS = [
     ("resubmits-itself", SOUND, f'sbatch --dependency=afterany:$SLURM_JOB_ID "$0"\n{RUN}', SOUND, f"sbatch next.sbatch\n{RUN}"),
     ("unknown-nccl-variable", SOUND, f"export NCCL_TIMEOUT=1800\n{RUN}", SOUND, f"export NCCL_FASTRAK_LLCM_DEVICE=x\n{RUN}"),
     ("unknown-nccl-variable", SOUND, f"export NCCL_SOKET_IFNAME=ib0\n{RUN}", SOUND, f"export NCCL_SOCKET_IFNAME=ib0\n{RUN}"),
+    ("unknown-nccl-variable", SOUND, f"export NCCL_DEBUGG=INFO\n{RUN}", SOUND, f"export NCCL_TEST_PATH=/opt/tests\n{RUN}"),
     ("watch-switched-off", SOUND, f"declare -x TORCH_NCCL_ASYNC_ERROR_HANDLING=0\n{RUN}", SOUND, f"export TORCH_NCCL_ASYNC_ERROR_HANDLING=1\n{RUN}"),
     ("short-timeout", SOUND, f"export TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=60\n{RUN}", SOUND, f"export TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=600\n{RUN}"),
     ("short-timeout", SOUND, f"export NCCL_IB_TIMEOUT=14\n{RUN}", SOUND, f"export NCCL_IB_TIMEOUT=22\n{RUN}"),
