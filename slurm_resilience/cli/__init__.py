@@ -61,12 +61,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     # Imported here: a command pays only for itself once these are split by name.
     from slurm_resilience.cli import (  # noqa: PLC0415
+        check,
         checkpoint,
         controller,
         decode,
         diagnose,
         doctor,
-        drains,
         lint,
         node,
         plan,
@@ -83,9 +83,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for group in (
         run,
-        node,
+        check,
         decode,
-        drains,
+        node,
         doctor,
         checkpoint,
         controller,

@@ -1,234 +1,197 @@
-"""`check`, `facts`, `hook`: is this node fit."""
+"""`node`: what we hold drained and why, and how to change it."""
 
 import argparse
-import os
-import sys
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+import time
 
+import msgspec
+
+from slurm_resilience import config
 from slurm_resilience.errors import UsageError
-from slurm_resilience.node.plan import PROFILES
+from slurm_resilience.node.explanation import Explanation, explain, shown
+from slurm_resilience.node.policy import strikes
+from slurm_resilience.node.policy.reason import is_ours
+from slurm_resilience.node.policy.standing import Visited
+from slurm_resilience.node.state import recall, switches
 from slurm_resilience.node.survey import here
 from slurm_resilience.plain import plain
-
-if TYPE_CHECKING:
-    from slurm_resilience.config import Config
-    from slurm_resilience.node.facts import NodeFacts
-    from slurm_resilience.node.findings import Finding
-
-FIT, UNFIT, UNDECIDED = 0, 1, 3
-HOOKS = ("prolog", "epilog", "health")
-MOST_BYTES = 64 << 20
-
-Verdict = Literal["fit", "unfit", "undecided"]
+from slurm_resilience.slurm.connect import connect
+from slurm_resilience.slurm.door import Slurm
+from slurm_resilience.slurm.values import Node
 
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add this group's commands."""
-    check = commands.add_parser(
-        "check",
-        help="is this node fit",
-        description="Look at this node and judge it; changes nothing. "
-        "Exit status 0: fit; 1: unfit; 3: undecided, something could not be seen.",
+    parser = commands.add_parser(
+        "node",
+        help="what is drained, why, and how to lift it",
+        description="Drains that this project wrote, explained and lifted; those of others are "
+        "shown, and left alone. Checks of this node, switched off and on.",
     )
-    _add_common(check, "what to look at, as that hook would (default: full)")
-    check.add_argument(
-        "--facts", type=Path, metavar="FILE", help="judge recorded facts instead (-: stdin)"
+    doings = parser.add_subparsers(metavar="DOING", required=True)
+    listing = doings.add_parser("list", help="nodes that we hold drained")
+    listing.add_argument(
+        "--json", action="store_true", help="one JSON document and nothing else"
     )
-    check.set_defaults(do=_check)
-    facts = commands.add_parser(
-        "facts",
-        help="what can be read on this node",
-        description="Read this node's facts without judging them; `check --facts` takes them. With "
-        "--learn: what this node has, as a profile for the configuration; a node that is not fit "
-        "teaches nothing.",
+    listing.set_defaults(do=_list)
+    why = doings.add_parser(
+        "explain",
+        help="why a node takes no work, and what helps",
+        description="What is wrong, since when, whose drain it is, what to do. Run on that node "
+        "as root it also shows what the last hook found there.",
     )
-    _add_common(facts, "what to read (default: full)")
-    facts.add_argument(
-        "--learn", action="store_true", help="print a profile for nodes like this one, as YAML"
+    why.add_argument("node", metavar="NODE")
+    why.add_argument("--json", action="store_true", help="one JSON document and nothing else")
+    why.set_defaults(do=_explain)
+    drain = doings.add_parser(
+        "drain", help="take a node out by hand; only a person lifts it then"
     )
-    facts.add_argument(
-        "--nodes", metavar="LIST", help='its nodes, "gpu[001-128]" (default: this one)'
-    )
-    facts.set_defaults(do=_facts)
-    hook = commands.add_parser(
-        "hook",
-        help="run by hand what a shim under share/slurm-resilience runs for slurmd",
-        description="Run a hook in the environment that slurmd gives it. Exit status 0: go on; "
-        "10: unfit; anything else: could not check, which the shims turn into 0.",
-    )
-    hook.add_argument("hook", choices=HOOKS)
-    hook.set_defaults(do=_hook)
-
-
-def _add_common(parser: argparse.ArgumentParser, profile: str) -> None:
-    parser.add_argument("--profile", choices=PROFILES, default="full", help=profile)
-    parser.add_argument("--json", action="store_true", help="one JSON document")
-    parser.add_argument("--config", type=Path, metavar="FILE", help="instead of the site's")
-
-
-def _check(arguments: argparse.Namespace) -> int:
-    from slurm_resilience.config import load  # noqa: PLC0415
-    from slurm_resilience.node.rules import judge  # noqa: PLC0415
-
-    config = load(arguments.config)
-    if arguments.facts:
-        facts = _recorded(arguments.facts)
-        config = config.at(facts.node)
-        findings = judge(facts, config.node)
-    else:
-        config = config.at(here())
-        facts = _read(config, arguments.profile)
-        findings = _with_memory(config, arguments.profile, judge(facts, config.node), facts)
-    verdict = _verdict(findings)
-    off = () if arguments.facts else _switched_off(config)
-    if arguments.json:
-        document: dict[str, object] = {
-            "node": facts.node,
-            "verdict": verdict,
-            "findings": findings,
-            "off": off,
-        }
-        _print_json(document)
-    else:
-        _show(f"{facts.node}: {verdict}")
-        for name in off:
-            _show(f"{'off':>16}  {name}, by a file on this node")
-        for finding in findings:
-            level = finding.severity.value
-            _show(f"{level:>16}  {finding.check} {finding.subject}: {finding.detail}")
-    return {"fit": FIT, "unfit": UNFIT, "undecided": UNDECIDED}[verdict]
-
-
-def _facts(arguments: argparse.Namespace) -> int:
-    from slurm_resilience.config import load  # noqa: PLC0415
-    from slurm_resilience.node.facts import to_json  # noqa: PLC0415
-
-    if arguments.learn:
-        return _learn(arguments)
-    if arguments.nodes:
-        raise UsageError("--nodes says for which nodes to --learn; give both")
-    facts = _read(load(arguments.config).at(here()), arguments.profile)
-    if arguments.json:
-        sys.stdout.write(to_json(facts).decode())
-        return FIT
-    _show(f"{facts.node}  boot {facts.boot_id or '?'}")
-    _show(f"driver {facts.driver_version or facts.nvml_error or 'not read'}")
-    for gpu in facts.gpus or ():
-        state = "lost" if gpu.lost else f"{gpu.name or '?'}  {gpu.uuid or '?'}"
-        _show(f"gpu{gpu.index}  {gpu.pci or '?'}  {state}")
-    for link in facts.links or ():
-        rate = f"  {link.rate_gbps:g} Gb/s" if link.rate_gbps else ""
-        _show(f"{link.name}  {link.state or '?'}{rate}")
-    for disk in facts.disks:
-        _show(f"{disk.path}  {disk.used_percent} % used")
-    for event in facts.kernel_events or ():
-        code = f" {event.code}" if event.code is not None else ""
-        _show(f"kernel  {event.kind}{code}  {event.pci or ''}  {event.text}")
-    for name, why in {**facts.unread, **dict.fromkeys(facts.hung, "no answer in time")}.items():
-        _show(f"not read: {name}: {why}")
-    return FIT
-
-
-def _learn(arguments: argparse.Namespace) -> int:
-    from slurm_resilience.config import load, to_yaml  # noqa: PLC0415
-    from slurm_resilience.node.learning import as_profile, learn  # noqa: PLC0415
-    from slurm_resilience.node.rules import judge  # noqa: PLC0415
-    from slurm_resilience.slurm.hostlist import expand  # noqa: PLC0415
-
-    if arguments.json:
-        raise UsageError("--learn prints YAML for the configuration; leave --json out")
-    nodes = here() if arguments.nodes is None else arguments.nodes
-    try:
-        names = expand(nodes)
-    except ValueError as error:
-        raise UsageError(f"--nodes {nodes!r}: {error}") from error
-    if not names:
-        raise UsageError('--nodes: no node is named; for example "gpu[001-128]"')
-    config = load(arguments.config).at(here())
-    facts = _read(config, "full")
-    findings = _with_memory(config, "full", judge(facts, config.node), facts)
-    if (verdict := _verdict(findings)) != "fit":
-        first = findings[0]
-        raise UsageError(
-            f"{facts.node} is {verdict}, learn on a good node: {first.check} {first.subject}: {first.detail}"
+    drain.add_argument("node", metavar="NODE")
+    drain.add_argument("reason", metavar="REASON", help="what others read in `sinfo -R`")
+    drain.set_defaults(do=_drain)
+    resume = doings.add_parser("resume", help="lift a drain of ours")
+    resume.add_argument("node", metavar="NODE")
+    resume.set_defaults(do=_resume)
+    for doing, on in (("off", False), ("on", True)):
+        switch = doings.add_parser(
+            doing,
+            help=f"switch a check, or all hooks, {doing} on this node, at once",
+            description=f"Switch one check, or all hooks, {doing} on the node where this runs; root "
+            "only. It is a file under paths.state, so it outlasts a reboot.",
         )
-    expect = learn(facts, config.node.expect)
-    sys.stdout.write(to_yaml(as_profile(expect, nodes)))
-    return FIT
+        switch.add_argument("what", metavar="CHECK|all")
+        switch.set_defaults(do=_switch, on=on)
 
 
-def _hook(arguments: argparse.Namespace) -> int:
-    from slurm_resilience.node.hooks import run  # noqa: PLC0415
-
-    return run(arguments.hook, os.environ)
-
-
-def _recorded(path: Path) -> "NodeFacts":
-    import msgspec  # noqa: PLC0415
-
-    from slurm_resilience.node.facts import from_json  # noqa: PLC0415
-
-    try:
-        if str(path) == "-":
-            text = sys.stdin.buffer.read(MOST_BYTES)
-        else:
-            with path.open("rb") as file:
-                text = file.read(MOST_BYTES)
-        return from_json(text)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from error
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: not facts as `facts --json` writes them: {error}") from error
+def _list(arguments: argparse.Namespace) -> int:
+    ours = [node for node in _slurm().nodes() if node.is_drained and is_ours(node.reason)]
+    if arguments.json:
+        print(msgspec.json.format(msgspec.json.encode(ours)).decode())
+        return 0
+    for node in ours:
+        _show(f"{node.name} {shown(node)} {node.reason}")
+    if not ours:
+        print("no node is drained by slurm-resilience")
+    return 0
 
 
-def _read(config: "Config", profile: str) -> "NodeFacts":
-    from slurm_resilience.node.plan import plan_of  # noqa: PLC0415
-    from slurm_resilience.node.survey import read_facts  # noqa: PLC0415
-
-    return read_facts(plan_of(config), profile, node=here())
-
-
-def _with_memory(
-    config: "Config", profile: str, findings: "tuple[Finding, ...]", facts: "NodeFacts"
-) -> "tuple[Finding, ...]":
-    """The findings as the hooks would count them, with what earlier hooks left."""
-    from slurm_resilience.node import policy, recall, switches  # noqa: PLC0415
-    from slurm_resilience.node.plan import plan_of  # noqa: PLC0415
-    from slurm_resilience.node.rules import as_set  # noqa: PLC0415
-    from slurm_resilience.node.survey import up_s  # noqa: PLC0415
-
-    plan = plan_of(config)
-    findings = policy.after_boot(findings, up_s=up_s(), grace_s=config.node.grace_s)
-    if profile == "prolog":
-        findings += as_set(recall.slow_findings(plan, facts.boot_id), config.node)
-    findings = policy.without(findings, switches.switched_off(config.paths.state))
-    history = policy.settle(recall.load(plan), facts.boot_id, None)
-    return policy.unsettled(findings, history)
+def _explain(arguments: argparse.Namespace) -> int:
+    settings = config.load()
+    node = _known(connect(settings.slurm), arguments.node)
+    told = explain(node, *_remembered(settings.at(node.name), node.name))
+    if arguments.json:
+        print(msgspec.json.format(msgspec.json.encode(told)).decode())
+        return 0
+    for line in _lines(told, settings.node.resume_after):
+        _show(line)
+    return 0
 
 
-def _switched_off(config: "Config") -> tuple[str, ...]:
-    from slurm_resilience.node import switches  # noqa: PLC0415
-
-    everything = ("all hooks",) if switches.is_all_off(config.paths.state) else ()
-    return everything + switches.files_off(config.paths.state)
-
-
-def _verdict(findings: "Sequence[Finding]") -> Verdict:
-    from slurm_resilience.node.findings import is_clean, is_unfit  # noqa: PLC0415
-
-    if is_unfit(findings):
-        return "unfit"
-    return "fit" if is_clean(findings) else "undecided"
+def _remembered(
+    settings: config.Config, node: str
+) -> tuple[Visited | None, tuple[strikes.Strike, ...]]:
+    """What the node itself knows, where this is that node and may be asked."""
+    if here() != node:
+        return None, ()
+    state, within_s = settings.paths.state, settings.node.drains.repeats_s
+    found, _ = recall.strikes(state)
+    return recall.last_visit(state), strikes.recent(found, now=time.time(), within_s=within_s)
 
 
-def _print_json(document: dict[str, object]) -> None:
-    import msgspec  # noqa: PLC0415
+def _lines(told: Explanation, passes: int) -> list[str]:
+    lines = [f"{told.node} {told.state}"]
+    if told.whose == "nobody":
+        lines.append("  nobody has given a reason")
+    else:
+        lines.append(f"  reason: {told.reason}")
+        lines += [f"  since {_moment(told.since)}"] if told.since else []
+    if told.whose == "theirs":
+        lines += [f"  {told.meaning}"] if told.meaning else []
+        lines.append("  not ours: left alone, and lifted by whoever wrote it")
+    if told.whose == "ours":
+        lines += _lines_of_ours(told, passes)
+    if told.seen_at is not None:
+        lines.append(f"  seen by the {told.seen_by} hook at {_moment(told.seen_at)}:")
+        lines += [
+            f"    {one.severity.value}: {one.check} {one.subject}: {one.detail}"
+            for one in told.evidence
+        ] or ["    nothing wrong"]
+    elif told.drained:
+        lines.append(f"  more is kept on {told.node}, for root to ask there")
+    return lines
 
-    print(msgspec.json.format(msgspec.json.encode(document)).decode())
+
+def _lines_of_ours(told: Explanation, passes: int) -> list[str]:
+    lines = [f"  {told.check}: {told.meaning}"] if told.check else []
+    lines += [f"  what to do: {told.advice}"] if told.advice else []
+    if told.drained and told.person:
+        lines.append(f"  lifted: {told.person}")
+    elif told.drained:
+        lines.append(
+            f"  lifted: by the node's health check, once it was clean {passes} times in a row"
+        )
+    by_hand = f"slurm-resilience node resume {told.node}"
+    return [*lines, f"  once it is repaired: {by_hand}"] if told.drained else lines
+
+
+def _moment(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+
+
+def _switch(arguments: argparse.Namespace) -> int:
+    state = config.load().paths.state
+    path = switches.switch(state, arguments.what, on=arguments.on)
+    if not arguments.on:
+        print(f"{arguments.what}: off on this node, by {path}; back: node on {arguments.what}")
+        return 0
+    print(f"{arguments.what}: on again on this node")
+    for name in switches.files_off(state):
+        _show(f"still off: {name}")
+    if switches.is_all_off(state):
+        print("still off: all")
+    return 0
+
+
+def _drain(arguments: argparse.Namespace) -> int:
+    slurm = _slurm()
+    node = _known(slurm, arguments.node)
+    if is_ours(arguments.reason):
+        raise UsageError(
+            "a reason like that is lifted by the health check; use words of your own"
+        )
+    if not arguments.reason.strip():
+        raise UsageError("a drain needs a reason; say what is wrong with the node")
+    if node.reason:
+        raise UsageError(f"{node.name} has a reason already, which stays: {node.reason}")
+    slurm.drain(node.name, reason=arguments.reason)
+    print(f"{node.name} drained: {arguments.reason}")
+    return 0
+
+
+def _resume(arguments: argparse.Namespace) -> int:
+    slurm = _slurm()
+    node = _known(slurm, arguments.node)
+    if not node.is_drained:
+        raise UsageError(f"{node.name} is not drained: {shown(node)}")
+    if not is_ours(node.reason):
+        raise UsageError(
+            f"{node.name} was not drained by slurm-resilience ({node.reason or 'no reason'}); "
+            f"if it is yours: scontrol update nodename={node.name} state=resume"
+        )
+    slurm.resume(node.name)
+    print(f"{node.name} given back; it was drained for: {node.reason}")
+    return 0
+
+
+def _slurm() -> Slurm:
+    return connect(config.load().slurm)
+
+
+def _known(slurm: Slurm, name: str) -> Node:
+    for node in slurm.nodes([name]):
+        return node
+    raise UsageError(f"{name}: Slurm knows no such node")
 
 
 def _show(line: str) -> None:
-    """Print a line that holds what others named: processes, devices, paths."""
+    """Print a line that holds what others wrote: reasons, devices, processes."""
     print(plain(line))

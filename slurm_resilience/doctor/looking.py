@@ -16,7 +16,7 @@ from slurm_resilience.config import (
 )
 from slurm_resilience.doctor.facts import ClusterFacts, PlaceFacts, ProgramFacts
 from slurm_resilience.doctor.rules import HOOKS
-from slurm_resilience.node import switches
+from slurm_resilience.node.state import switches
 from slurm_resilience.slurm.door import Slurm
 
 _SHARE = "share/slurm-resilience"

@@ -1,8 +1,8 @@
 """Carry a decision about a node out: looks first, may be repeated, and never over somebody else."""
 
 from slurm_resilience.errors import SlurmError
-from slurm_resilience.node.reason import is_ours
-from slurm_resilience.node.standing import Decision, Drain, Keep, Standing
+from slurm_resilience.node.policy.reason import is_ours
+from slurm_resilience.node.policy.standing import Decision, Drain, Keep, Standing
 from slurm_resilience.slurm.door import Slurm
 from slurm_resilience.slurm.values import Node
 

@@ -7,10 +7,10 @@ import msgspec
 
 from slurm_resilience.node.checks import CHECKS
 from slurm_resilience.node.findings import Finding, Severity
-from slurm_resilience.node.lifting import needs_a_person
-from slurm_resilience.node.reason import Reason, is_ours, parse_reason
-from slurm_resilience.node.standing import Visited
-from slurm_resilience.node.strikes import Strike, Thing
+from slurm_resilience.node.policy.lifting import needs_a_person
+from slurm_resilience.node.policy.reason import Reason, is_ours, parse_reason
+from slurm_resilience.node.policy.standing import Visited
+from slurm_resilience.node.policy.strikes import Strike, Thing
 from slurm_resilience.slurm.values import Node
 
 OF_OTHERS = {

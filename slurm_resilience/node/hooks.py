@@ -20,8 +20,9 @@ import time
 
 from slurm_resilience.bounded import Child, abandon
 from slurm_resilience.errors import ResilienceError
-from slurm_resilience.node import kept, memo, probing, scope
 from slurm_resilience.node import plan as plans
+from slurm_resilience.node import probing, scope
+from slurm_resilience.node.state import kept, memo
 from slurm_resilience.node.voice import say
 
 TYPE_CHECKING = False
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from slurm_resilience.config import Config
-    from slurm_resilience.node.standing import Hook
+    from slurm_resilience.node.policy.standing import Hook
 
 GO_ON, COULD_NOT, UNFIT = 0, 2, 10
 DISABLED = "disabled"

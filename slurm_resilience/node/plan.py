@@ -13,7 +13,7 @@ import os
 import sys
 
 from slurm_resilience import __version__, places
-from slurm_resilience.node import kept
+from slurm_resilience.node.state import kept
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,12 +8,13 @@ import msgspec
 
 from slurm_resilience.config import Config
 from slurm_resilience.errors import ResilienceError
-from slurm_resilience.node import act, drain_budget, policy, recall, strikes
+from slurm_resilience.node import act, policy
 from slurm_resilience.node.facts import NodeFacts
 from slurm_resilience.node.findings import Finding, is_unfit
-from slurm_resilience.node.lifting import is_restarted
-from slurm_resilience.node.reason import parse_reason
-from slurm_resilience.node.standing import (
+from slurm_resilience.node.policy import budget, strikes
+from slurm_resilience.node.policy.lifting import is_restarted
+from slurm_resilience.node.policy.reason import parse_reason
+from slurm_resilience.node.policy.standing import (
     Decision,
     Drain,
     History,
@@ -23,7 +24,8 @@ from slurm_resilience.node.standing import (
     Situation,
     Standing,
 )
-from slurm_resilience.node.strikes import Strike
+from slurm_resilience.node.policy.strikes import Strike
+from slurm_resilience.node.state import recall
 from slurm_resilience.node.voice import say
 from slurm_resilience.slurm.door import Slurm
 
@@ -164,13 +166,11 @@ def _taken_back(place: Place, now: Situation, drain: Drain) -> Keep | None:
     time.sleep(NEXT_SECOND_S)
     answer_by = time.monotonic() + place.config.node.budgets.slurm_s
     standing = _look(place, answer_by)
-    if standing is None or not drain_budget.is_over(place.node, standing, drains):
+    if standing is None or not budget.is_over(place.node, standing, drains):
         return None
     try:
         back = act.apply(Resume(place.node, drain.reason), _connect(place, answer_by))
     except ResilienceError as error:
         say(f"{place.hook}: {place.node} stays drained: {error}", grave=True)
         return None
-    return (
-        drain_budget.over_budget(place.node, standing, drains, drain.reason) if back else None
-    )
+    return budget.over_budget(place.node, standing, drains, drain.reason) if back else None

@@ -6,10 +6,11 @@ from typing import Any
 
 import msgspec
 
-from slurm_resilience.node import kept, known_gpus, probing, recall, trending
+from slurm_resilience.node import probing, trending
 from slurm_resilience.node.facts import NodeFacts, assemble
 from slurm_resilience.node.plan import nvml_arguments, probes_for
 from slurm_resilience.node.probes import nvml
+from slurm_resilience.node.state import kept, known_gpus, recall
 
 
 def read_facts(plan: dict[str, Any], profile: str, *, node: str | None = None) -> NodeFacts:

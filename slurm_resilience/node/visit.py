@@ -11,17 +11,18 @@ from typing import Any
 import msgspec
 
 from slurm_resilience.config import Config
-from slurm_resilience.node import known_gpus, memo, policy, recall, switches
+from slurm_resilience.node import policy
 from slurm_resilience.node.checks import CHECKS
 from slurm_resilience.node.facts import NodeFacts, assemble
 from slurm_resilience.node.findings import Finding, Severity
 from slurm_resilience.node.leftovers import Ended, end_leftovers
+from slurm_resilience.node.policy.standing import Hook, Visited
 from slurm_resilience.node.probing import Answers
 from slurm_resilience.node.rules import as_set, judge
 from slurm_resilience.node.scope import Scope
 from slurm_resilience.node.settings import NodeSettings
 from slurm_resilience.node.settling import Place, has_to_look, settle
-from slurm_resilience.node.standing import Hook, Visited
+from slurm_resilience.node.state import known_gpus, memo, recall, switches
 from slurm_resilience.node.survey import identity_of, up_s, with_trends
 from slurm_resilience.node.voice import say
 

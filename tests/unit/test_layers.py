@@ -154,7 +154,7 @@ PURE_BESIDE: dict[str, tuple[str, ...]] = {
     "slurm_resilience.diagnosis": ("exceptions", "lines", "suspects", "traceback"),
     "slurm_resilience.requeue": ("mark",),
     "slurm_resilience.node": (
-        "checks", "drain_budget", "explanation", "findings", "kernel_lines", "learning", "lifting", "reason", "standing", "strikes", "trending", "xid",
+        "checks", "decoding", "explanation", "findings", "kernel_lines", "learning", "trending", "xid",
     ),
 }  # fmt: skip
 """Tables and judges that belong to a part's stages: modules or packages."""

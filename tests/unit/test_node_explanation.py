@@ -4,8 +4,8 @@ import pytest
 
 from slurm_resilience.node.explanation import explain
 from slurm_resilience.node.findings import Finding, Severity
-from slurm_resilience.node.standing import Visited
-from slurm_resilience.node.strikes import Strike, Thing
+from slurm_resilience.node.policy.standing import Visited
+from slurm_resilience.node.policy.strikes import Strike, Thing
 from slurm_resilience.slurm.values import Node
 
 OURS = "slurm-resilience: row-remap-pending gpu3: needs a reset"

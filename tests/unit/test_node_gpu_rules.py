@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from slurm_resilience.node.facts import GpuFacts, NodeFacts, Trend, from_json
 from slurm_resilience.node.findings import Severity, worst
-from slurm_resilience.node.known_gpus import KnownGpu, learnt, recognised
 from slurm_resilience.node.rules import judge
 from slurm_resilience.node.settings import Expectations, NodeSettings, Thresholds
+from slurm_resilience.node.state.known_gpus import KnownGpu, learnt, recognised
 from slurm_resilience.node.trending import follow
 
 RECORDED = Path(__file__).parents[1] / "facts"

@@ -8,10 +8,8 @@ from msgspec.structs import replace
 from slurm_resilience.errors import SlurmError
 from slurm_resilience.node.act import apply, look
 from slurm_resilience.node.checks import CHECKS
-from slurm_resilience.node.drain_budget import is_over
 from slurm_resilience.node.findings import Finding, Severity
 from slurm_resilience.node.kernel_lines import KernelEvent
-from slurm_resilience.node.lifting import is_restarted
 from slurm_resilience.node.policy import (
     after_boot,
     decide_node,
@@ -20,9 +18,10 @@ from slurm_resilience.node.policy import (
     strike_of,
     unsettled,
 )
-from slurm_resilience.node.reason import MOST_CHARACTERS, OURS, parse_reason, reason_of
-from slurm_resilience.node.settings import Drains
-from slurm_resilience.node.standing import (
+from slurm_resilience.node.policy.budget import is_over
+from slurm_resilience.node.policy.lifting import is_restarted
+from slurm_resilience.node.policy.reason import MOST_CHARACTERS, OURS, parse_reason, reason_of
+from slurm_resilience.node.policy.standing import (
     Decision,
     Drain,
     History,
@@ -32,7 +31,8 @@ from slurm_resilience.node.standing import (
     Standing,
     joined,
 )
-from slurm_resilience.node.strikes import Strike, Thing
+from slurm_resilience.node.policy.strikes import Strike, Thing
+from slurm_resilience.node.settings import Drains
 from slurm_resilience.slurm.values import Node
 from tests.fakes import FakeSlurm
 

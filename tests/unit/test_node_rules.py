@@ -228,7 +228,7 @@ FINDINGS: dict[str, list[str]] = {
     "ib_port_symbol_errors_of_a_lifetime": [],
     "ib_port_without_counters": [],
     "ib_unused_ports": [],
-    "module_without_light": ["warn module-alarm eth0"],
+    "module_without_light": ["warn optics-alarm eth0"],
     "module_warm": [],
     "pcie_gpu_gone": ["drain pcie-gone gpu0"],
     "pcie_gpu_idle": [],

@@ -3,7 +3,6 @@
 from slurm_resilience.node.checks.check import Check
 from slurm_resilience.node.checks.dcgm import DCGM_CHECKS
 from slurm_resilience.node.checks.driver import DRIVER_CHECKS
-from slurm_resilience.node.checks.fabric import FABRIC_CHECKS
 from slurm_resilience.node.checks.gpu import GPU_CHECKS
 from slurm_resilience.node.checks.gpu_links import GPU_LINK_CHECKS
 from slurm_resilience.node.checks.gpu_memory import GPU_MEMORY_CHECKS
@@ -11,6 +10,7 @@ from slurm_resilience.node.checks.gpu_running import GPU_RUNNING_CHECKS
 from slurm_resilience.node.checks.host import HOST_CHECKS
 from slurm_resilience.node.checks.kernel import KERNEL_CHECKS
 from slurm_resilience.node.checks.memory import MEMORY_CHECKS
+from slurm_resilience.node.checks.network import NETWORK_CHECKS
 from slurm_resilience.node.checks.pcie import PCIE_CHECKS
 from slurm_resilience.node.checks.power import POWER_CHECKS
 from slurm_resilience.node.checks.storage import STORAGE_CHECKS
@@ -25,7 +25,7 @@ GROUPS: dict[str, dict[str, Check]] = {
     "GPU links": GPU_LINK_CHECKS,
     "GPU heat, power and modes": GPU_RUNNING_CHECKS,
     "Kernel log": KERNEL_CHECKS,
-    "Network": FABRIC_CHECKS,
+    "Network": NETWORK_CHECKS,
     "PCIe bus": PCIE_CHECKS,
     "File systems and drives": STORAGE_CHECKS,
     "Memory": MEMORY_CHECKS,

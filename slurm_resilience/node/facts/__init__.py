@@ -11,12 +11,6 @@ from typing import Any
 import msgspec
 
 from slurm_resilience.node.facts.dcgm import DcgmFacts
-from slurm_resilience.node.facts.fabric import (
-    LinkCounters,
-    LinkFacts,
-    ModuleFacts,
-    PcieFacts,
-)
 from slurm_resilience.node.facts.gpu import (
     NOT_SUPPORTED,
     RESET_REQUIRED,
@@ -36,6 +30,12 @@ from slurm_resilience.node.facts.host import (
     ServiceFacts,
     StuckProcess,
 )
+from slurm_resilience.node.facts.network import (
+    LinkCounters,
+    LinkFacts,
+    OpticsFacts,
+)
+from slurm_resilience.node.facts.pcie import PcieFacts
 from slurm_resilience.node.facts.power import SensorFacts, UpsFacts
 from slurm_resilience.node.facts.trends import Trend
 from slurm_resilience.node.kernel_lines import KernelEvent, normalised_pci, parse_records
@@ -55,8 +55,8 @@ __all__ = [
     "LinkFacts",
     "LoadFacts",
     "MemoryFacts",
-    "ModuleFacts",
     "NodeFacts",
+    "OpticsFacts",
     "PcieFacts",
     "ProcessFacts",
     "RaidFacts",
@@ -89,7 +89,7 @@ class NodeFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     """Since boot, oldest first, as far as the kernel's ring buffer reaches back."""
     links: tuple[LinkFacts, ...] | None = None
     link_counters: tuple[LinkCounters, ...] = ()
-    optics: tuple[ModuleFacts, ...] = ()
+    optics: tuple[OpticsFacts, ...] = ()
     """Modules of cables and transceivers that tell of themselves."""
     pcie: tuple[PcieFacts, ...] = ()
     disks: tuple[DiskFacts, ...] = ()

@@ -10,8 +10,8 @@ from __future__ import annotations
 import errno
 import os
 
-from slurm_resilience.node import kept
 from slurm_resilience.node.probes import network
+from slurm_resilience.node.state import kept
 
 TYPE_CHECKING = False  # typing takes longer to import than a probe may run
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ _NOT_SUPPORTED = "not supported"
 
 
 def read(sysfs: str, names: list[str], *, tools: list[str]) -> list[dict[str, Any]]:
-    """The modules of the links *names*, and of all others with a sensor; as `ModuleFacts`."""
+    """The modules of the links *names*, and of all others with a sensor; as `OpticsFacts`."""
     ethtool = tool.found("ethtool", tools)
     found = []
     for name in network.names_of(sysfs, names):
@@ -96,7 +96,7 @@ def _eeprom(ethtool: str, interface: str) -> dict[str, Any]:
 
 
 def decoded(lines: Iterable[str]) -> dict[str, Any]:
-    """What `ethtool -m` printed, as fields of `ModuleFacts`; empty where it decoded nothing."""
+    """What `ethtool -m` printed, as fields of `OpticsFacts`; empty where it decoded nothing."""
     found: dict[str, Any] = {}
     flags: list[str] | None = None
     lanes: list[float] = []

@@ -8,7 +8,6 @@ from slurm_resilience.node.facts import NodeFacts
 from slurm_resilience.node.findings import Finding, Severity
 from slurm_resilience.node.rules.dcgm import DCGM_RULES
 from slurm_resilience.node.rules.driver import DRIVER_RULES
-from slurm_resilience.node.rules.fabric import FABRIC_RULES
 from slurm_resilience.node.rules.gpu import GPU_RULES
 from slurm_resilience.node.rules.gpu_links import GPU_LINK_RULES
 from slurm_resilience.node.rules.gpu_memory import GPU_MEMORY_RULES
@@ -16,6 +15,7 @@ from slurm_resilience.node.rules.gpu_running import GPU_RUNNING_RULES
 from slurm_resilience.node.rules.host import HOST_RULES
 from slurm_resilience.node.rules.kernel import KERNEL_RULES
 from slurm_resilience.node.rules.memory import MEMORY_RULES
+from slurm_resilience.node.rules.network import NETWORK_RULES
 from slurm_resilience.node.rules.pcie import PCIE_RULES
 from slurm_resilience.node.rules.power import POWER_RULES
 from slurm_resilience.node.rules.rule import Rule
@@ -24,7 +24,7 @@ from slurm_resilience.node.rules.unseen import UNSEEN_RULES
 from slurm_resilience.node.settings import NodeSettings
 
 RULES: tuple[Rule, ...] = (
-    *DRIVER_RULES, *GPU_RULES, *GPU_MEMORY_RULES, *GPU_LINK_RULES, *GPU_RUNNING_RULES, *KERNEL_RULES, *FABRIC_RULES, *PCIE_RULES, *STORAGE_RULES,
+    *DRIVER_RULES, *GPU_RULES, *GPU_MEMORY_RULES, *GPU_LINK_RULES, *GPU_RUNNING_RULES, *KERNEL_RULES, *NETWORK_RULES, *PCIE_RULES, *STORAGE_RULES,
     *MEMORY_RULES, *HOST_RULES, *POWER_RULES, *DCGM_RULES, *UNSEEN_RULES,
 )  # fmt: skip
 

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 from slurm_resilience.node.checks import CHECKS
 from slurm_resilience.node.findings import Severity, is_unfit
 from slurm_resilience.node.kernel_lines import KernelEvent
-from slurm_resilience.node.reason import Reason, parse_reason, short
+from slurm_resilience.node.policy.reason import Reason, parse_reason, short
+from slurm_resilience.node.policy.standing import Situation, Standing
+from slurm_resilience.node.policy.strikes import LOOP, Strike, Thing, is_same, times
 from slurm_resilience.node.settings import BLIND
-from slurm_resilience.node.standing import Situation, Standing
-from slurm_resilience.node.strikes import LOOP, Strike, Thing, is_same, times
 
 _CENTRAL = frozenset({"disk", "kernel_log", "network", "nvml"})
 """The probes that a prolog asks too."""

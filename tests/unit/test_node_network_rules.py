@@ -11,11 +11,11 @@ from slurm_resilience.node.facts import (
     GpuFacts,
     LinkCounters,
     LinkFacts,
-    ModuleFacts,
     NodeFacts,
+    OpticsFacts,
     PcieFacts,
 )
-from slurm_resilience.node.rules.fabric import FABRIC_RULES
+from slurm_resilience.node.rules.network import NETWORK_RULES
 from slurm_resilience.node.rules.pcie import PCIE_RULES
 from slurm_resilience.node.settings import (
     Expectations,
@@ -47,7 +47,7 @@ EVERY_S = 300.0
 def told(facts: NodeFacts, settings: NodeSettings = EXPECTING) -> list[str]:
     return [
         f"{one.severity.value} {one.check} {one.subject}"
-        for rule in (*FABRIC_RULES, *PCIE_RULES)
+        for rule in (*NETWORK_RULES, *PCIE_RULES)
         for one in rule(facts, settings)
     ]
 
@@ -226,32 +226,32 @@ def test_a_counter_can_be_left_alone() -> None:
     assert told(counted("mlx5_0:1", "port_xmit_discards", [0, 10**7]), settings) == []
 
 
-MODULES: dict[str, tuple[LinkFacts, ModuleFacts, list[str]]] = {
+MODULES: dict[str, tuple[LinkFacts, OpticsFacts, list[str]]] = {
     "no light": (
         up("eth0"),
-        ModuleFacts("eth0", alarms=("Laser rx power low alarm",), receive_power_dbm=(-40.0,)),
-        ["warn module-alarm eth0"],
+        OpticsFacts("eth0", alarms=("Laser rx power low alarm",), receive_power_dbm=(-40.0,)),
+        ["warn optics-alarm eth0"],
     ),
-    "no alarm": (up("eth0"), ModuleFacts("eth0", temperature_c=60, alarms=()), []),
+    "no alarm": (up("eth0"), OpticsFacts("eth0", temperature_c=60, alarms=()), []),
     "a link that is down": (
         down("eth1", physical=None),
-        ModuleFacts("eth1", alarms=("Laser rx power low alarm",)),
+        OpticsFacts("eth1", alarms=("Laser rx power low alarm",)),
         [],
     ),
     "too hot": (
         up("eth0"),
-        ModuleFacts("eth0", temperature_c=80, temperature_limit_c=80),
-        ["warn module-alarm eth0"],
+        OpticsFacts("eth0", temperature_c=80, temperature_limit_c=80),
+        ["warn optics-alarm eth0"],
     ),
-    "warm": (up("eth0"), ModuleFacts("eth0", temperature_c=79, temperature_limit_c=80), []),
-    "hot without a limit": (up("eth0"), ModuleFacts("eth0", temperature_c=90), []),
-    "copper": (up("eth0"), ModuleFacts("eth0", unread={"module": "not supported: …"}), []),
+    "warm": (up("eth0"), OpticsFacts("eth0", temperature_c=79, temperature_limit_c=80), []),
+    "hot without a limit": (up("eth0"), OpticsFacts("eth0", temperature_c=90), []),
+    "copper": (up("eth0"), OpticsFacts("eth0", unread={"module": "not supported: …"}), []),
 }
 
 
 @pytest.mark.parametrize(("link", "module", "findings"), MODULES.values(), ids=MODULES)
 def test_a_module_is_judged_by_its_own_limits(
-    link: LinkFacts, module: ModuleFacts, findings: list[str]
+    link: LinkFacts, module: OpticsFacts, findings: list[str]
 ) -> None:
     """The module knows what is too hot or too dark for it."""
     assert told(node(link, optics=(module,))) == findings

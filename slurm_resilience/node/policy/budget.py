@@ -6,8 +6,8 @@ setting; a cluster without nodes is worse than a cluster with bad ones (NVSentin
 at half of the nodes, too).
 """
 
+from slurm_resilience.node.policy.standing import Keep, Situation, Standing
 from slurm_resilience.node.settings import Drains
-from slurm_resilience.node.standing import Keep, Situation, Standing
 
 _NO_LIMIT = 100
 

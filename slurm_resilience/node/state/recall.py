@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from slurm_resilience.node import kept, memo
 from slurm_resilience.node.checks import CHECKS
 from slurm_resilience.node.facts.trends import Trend
 from slurm_resilience.node.findings import Finding
-from slurm_resilience.node.standing import History, Visited, joined
-from slurm_resilience.node.strikes import Strike
+from slurm_resilience.node.policy.standing import History, Visited, joined
+from slurm_resilience.node.policy.strikes import Strike
+from slurm_resilience.node.state import kept, memo
 
 _NAME = "history.json"
 _STRIKES = "strikes.json"

@@ -2,7 +2,7 @@
 
 from slurm_resilience.node.checks.check import Check
 
-FABRIC_CHECKS: dict[str, Check] = {
+NETWORK_CHECKS: dict[str, Check] = {
     "link-down": Check(
         probe="network",
         meaning="a link named in `expect.links` is not up, or another was up and is no longer",
@@ -55,7 +55,7 @@ FABRIC_CHECKS: dict[str, Check] = {
         heals="itself",
         slow=True,
     ),
-    "module-alarm": Check(
+    "optics-alarm": Check(
         probe="optics",
         meaning="a cable's or transceiver's module raises an alarm: heat, voltage, light",
         rule="an alarm flag of its own, or its own temperature limit reached, on a link that is up: warn",

@@ -113,7 +113,7 @@ def link_errors(facts: NodeFacts, settings: NodeSettings) -> Iterator[Finding]:
             yield Finding("link-errors", Severity.WARN, name, detail)
 
 
-def module_alarm(facts: NodeFacts, _: NodeSettings) -> Iterator[Finding]:
+def optics_alarm(facts: NodeFacts, _: NodeSettings) -> Iterator[Finding]:
     """By the module's own limits; a link that is down has no light, and says so elsewhere."""
     up = {link.name for link in facts.links or () if link.is_up}
     for module in facts.optics:
@@ -127,11 +127,11 @@ def module_alarm(facts: NodeFacts, _: NodeSettings) -> Iterator[Finding]:
             power = module.receive_power_dbm
             light = f"; receives {', '.join(f'{one:g}' for one in power)} dBm" if power else ""
             detail = ", ".join(told) + light
-            yield Finding("module-alarm", Severity.WARN, module.name, detail)
+            yield Finding("optics-alarm", Severity.WARN, module.name, detail)
 
 
-FABRIC_RULES: tuple[Rule, ...] = (
-    link_down, link_slow, link_flapping, link_integrity, link_errors, module_alarm,
+NETWORK_RULES: tuple[Rule, ...] = (
+    link_down, link_slow, link_flapping, link_integrity, link_errors, optics_alarm,
 )  # fmt: skip
 
 

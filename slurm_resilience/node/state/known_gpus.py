@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from slurm_resilience.node import kept
 from slurm_resilience.node.facts import GpuFacts, NodeFacts
+from slurm_resilience.node.state import kept
 
 _FILE = "gpus.json"
 

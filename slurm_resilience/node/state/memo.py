@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 
-from slurm_resilience.node import kept
+from slurm_resilience.node.state import kept
 
 NOTHING = b"[]"
 

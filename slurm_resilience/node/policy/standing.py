@@ -6,8 +6,8 @@ from typing import Literal
 import msgspec
 
 from slurm_resilience.node.findings import Finding
+from slurm_resilience.node.policy.strikes import Strike, Thing
 from slurm_resilience.node.settings import Drains
-from slurm_resilience.node.strikes import Strike, Thing
 
 Hook = Literal["prolog", "epilog", "health"]
 

@@ -1,7 +1,6 @@
-"""What sysfs and the drivers say of network adapters and of the PCIe bus."""
+"""What sysfs and the drivers say of network adapters."""
 
 from collections.abc import Mapping
-from typing import Literal
 
 import msgspec
 
@@ -44,7 +43,7 @@ class LinkCounters(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     unread: Mapping[str, str] = {}
 
 
-class ModuleFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class OpticsFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A cable's or transceiver's module, as far as the driver or `ethtool -m` shows it."""
 
     name: str
@@ -56,27 +55,4 @@ class ModuleFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     """By lane; a lane without light is -40."""
     alarms: tuple[str, ...] | None = None
     """The module's own alarm flags that are on; None where it has none."""
-    unread: Mapping[str, str] = {}
-
-
-class PcieFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The PCIe link of a GPU or network adapter, as sysfs tells it."""
-
-    address: str
-    """Normalised: `0000:1b:00.0`."""
-    kind: Literal["gpu", "nic"]
-    model: str = ""
-    """Vendor and device, `10de:2330`: devices of one model are alike."""
-    width: int | None = None
-    width_max: int | None = None
-    """What the device could do; its slot may offer less."""
-    speed_gts: float | None = None
-    """Gigatransfers a second. An idle GPU goes down to 2.5."""
-    speed_gts_max: float | None = None
-    all_ones: bool = False
-    """Every register reads as ones: nothing answers at that address."""
-    corrected: int | None = None
-    """AER's counts since boot."""
-    nonfatal: int | None = None
-    fatal: int | None = None
     unread: Mapping[str, str] = {}

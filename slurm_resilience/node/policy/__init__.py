@@ -11,11 +11,11 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from slurm_resilience.node.checks import CHECKS
-from slurm_resilience.node.drain_budget import has_room, is_over, over_budget
 from slurm_resilience.node.findings import Finding, Severity, is_unfit
-from slurm_resilience.node.lifting import is_cleared, missing_for_resume
-from slurm_resilience.node.reason import is_ours, parse_reason, reason_of
-from slurm_resilience.node.standing import (
+from slurm_resilience.node.policy.budget import has_room, is_over, over_budget
+from slurm_resilience.node.policy.lifting import is_cleared, missing_for_resume
+from slurm_resilience.node.policy.reason import is_ours, parse_reason, reason_of
+from slurm_resilience.node.policy.standing import (
     Decision,
     Drain,
     History,
@@ -24,7 +24,7 @@ from slurm_resilience.node.standing import (
     Situation,
     Standing,
 )
-from slurm_resilience.node.strikes import Strike, advice, times
+from slurm_resilience.node.policy.strikes import Strike, advice, times
 
 
 def settle(history: History, boot: str, standing: Standing | None) -> History:
