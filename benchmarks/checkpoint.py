@@ -37,25 +37,23 @@ def main() -> None:
     parser.add_argument("--short", action="store_true", help="fewer rounds, a smaller state")
     parser.add_argument("--directory", type=Path, default=Path("/var/tmp"), help="to write in")
     parser.add_argument("--gb", type=float, default=0.4, help="size of the state")
+    parser.add_argument("--part", choices=PARTS, help="only these figures")
     arguments = parser.parse_args()
     size_bytes = int((0.1 if arguments.short else arguments.gb) * GB)
-    count = 3 if arguments.short else 7
     with tempfile.TemporaryDirectory(dir=arguments.directory) as folder:
-        place = Place(Path(folder), size_bytes, count)
-        _saving(place)
-        _writers(place)
-        _loading(place)
-        _memory(place, saves=20 if arguments.short else 100)
-        with place.empty() as directory:
-            _print("step_us", alone(ours.step_us, directory, 20_000), "us")
+        place = Place(Path(folder), size_bytes, is_short=arguments.short)
+        for name, measure in PARTS.items():
+            if arguments.part in {None, name}:
+                measure(place)
 
 
 class Place:
     """Where to measure, and how much."""
 
-    def __init__(self, folder: Path, size_bytes: int, count: int) -> None:
+    def __init__(self, folder: Path, size_bytes: int, *, is_short: bool) -> None:
         self.size_bytes = size_bytes
-        self.count = count
+        self.count = 3 if is_short else 7
+        self.saves = 20 if is_short else 100
         self._folder = folder
 
     @contextmanager
@@ -120,17 +118,31 @@ def _loading(place: Place) -> None:
     _print("dcp.warm.load_vs_torch_load", median["warm dcp"] / median["warm torch"], "ratio")
 
 
-def _memory(place: Place, *, saves: int) -> None:
+def _memory(place: Place) -> None:
     small = place.size_bytes // 8
     with place.empty() as directory:
-        _print("rss_growth_mb", alone(ours.growth_mb, directory, small, saves), "MB")
+        _print("rss_growth_mb", alone(ours.growth_mb, directory, small, place.saves), "MB")
     with place.empty() as directory:
         copies = alone(ours.extra_copies, directory, place.size_bytes)
         _print("extra_copies", copies, "states")
     for peer in peers.PEERS:
         with place.empty() as directory:
-            grown_mb = alone(peers.growth_mb, peer, directory, small, saves)
+            grown_mb = alone(peers.growth_mb, peer, directory, small, place.saves)
             _print(f"{peer}.rss_growth_mb", grown_mb, "MB")
+
+
+def _step(place: Place) -> None:
+    with place.empty() as directory:
+        _print("step_us", alone(ours.step_us, directory, 20_000), "us")
+
+
+PARTS = {
+    "saving": _saving,
+    "writers": _writers,
+    "loading": _loading,
+    "memory": _memory,
+    "step": _step,
+}
 
 
 def _print(figure: str, value: float, unit: str) -> None:

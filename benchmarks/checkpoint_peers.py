@@ -1,5 +1,6 @@
 """The same for what a team has without us: torch.save, torch.distributed.checkpoint, NVRx."""
 
+import shutil
 import statistics
 import tempfile
 import time
@@ -49,6 +50,7 @@ def saves(peer: str, directory: Path, size_bytes: int, count: int) -> tuple[floa
     rows = []
     for step in range(count + 1):
         weights.change(step)
+        shutil.rmtree(directory / f"{peer}-{step - 1}", ignore_errors=True)
         copy_s, raw = copied_s(weights), raw_s(directory / f"raw-{rank}", weights)
         began = time.perf_counter()
         wait = PEERS[peer](weights, directory / f"{peer}-{step}")
