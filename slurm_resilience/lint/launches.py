@@ -24,6 +24,8 @@ REMOTE = frozenset({
 })  # fmt: skip
 """They bring a command to other nodes by ways of their own."""
 LONGEST_PATH = 4096
+SETTINGS = (".cfg", ".json", ".toml", ".txt", ".yaml", ".yml")
+"""Endings of files that are no program."""
 FARTHEST = 500
 """Words of wrappers and their options that may stand before a launcher."""
 _TRAINS = re.compile(
@@ -153,6 +155,6 @@ def _of_python(rest: tuple[str, ...]) -> tuple[Kind, tuple[str, ...]]:
 
 
 def _is_program(word: str) -> bool:
-    return not word.startswith("-") and (
-        word.endswith((".py", ".sh")) or bool(re.fullmatch(r"[A-Za-z_]\w*(?:\.\w+)+", word))
-    )
+    if word.startswith("-") or word.endswith(SETTINGS):
+        return False
+    return word.endswith((".py", ".sh")) or bool(re.fullmatch(r"[A-Za-z_]\w*(?:\.\w+)+", word))

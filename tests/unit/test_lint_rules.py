@@ -48,6 +48,7 @@ def without(*options: str) -> str:
 
 ROWS = [
     # rule, options, body of the fault; options, body of the near miss
+    ("no-requeue", without("--requeue"), "srun accelerate launch --config_file a.yaml train.py", without("--requeue"), "srun accelerate launch --config_file a.yaml -m tools.evaluate"),
     ("no-requeue", without("--requeue"), "srun accelerate launch retrieval.py", without("--requeue"), "srun accelerate launch run_evals_accelerate.py"),
     ("no-requeue", without("--requeue"), RUN, f"{without('--requeue')} --no-requeue", "srun torchrun train.py"),
     ("no-requeue", without("--requeue"), "srun accelerate launch train.py", f"{without('--requeue', '--time')} -t 30", "srun accelerate launch train.py"),
