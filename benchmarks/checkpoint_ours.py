@@ -40,7 +40,9 @@ def saves(directory: Path, size_bytes: int, count: int) -> Saves:
     rows = []
     for step in range(count + 1):
         weights.change(step)
+        _meet()
         copy_s = copied_s(weights)
+        _meet()
         raw = raw_s(directory / f"raw-{rank}", weights)
         _meet()
         began = time.perf_counter()

@@ -50,7 +50,12 @@ def planned(directory: Path, *, keep: int, known: Pruning | None = None) -> Prun
 def prune(pruning: Pruning) -> Iterator[Path]:
     """Delete what was planned, the oldest first; each, once it is gone."""
     for entry in reversed(pruning.going):
-        remove(entry.path)
+        try:
+            remove(entry.path)
+        except OSError as error:
+            raise CheckpointPlaceError(
+                f"{shown(entry.path)} cannot be deleted: {error.strerror}"
+            ) from error
         yield entry.path
 
 

@@ -9,7 +9,9 @@ Each takes the room of a sound one, so only the newest few stay; and one of them
 has been read once more and still does not verify.
 """
 
+import errno
 import logging
+import os
 import time
 from pathlib import Path
 
@@ -55,6 +57,8 @@ def set_aside(checkpoint: Path, why: str) -> Path:
     there, whole as it was.
     """
     quarantine = checkpoint.parent / QUARANTINE
+    if quarantine.is_symlink():  # who runs this may write where the link's owner may not
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(quarantine))
     quarantine.mkdir(exist_ok=True)
     aside = _free(quarantine, checkpoint.name)
     reason = Reason(why[:MOST_WHY], time.time())

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from slurm_resilience.checkpoint_files.listing import Found, found, problems, shown
 from slurm_resilience.checkpoint_files.pruning import planned, prune, unowned
-from slurm_resilience.checkpoint_files.quarantine import damage, put_aside, set_aside
+from slurm_resilience.checkpoint_files.quarantine import Reason, damage, put_aside, set_aside
 from slurm_resilience.cli import checkpoint_copies
-from slurm_resilience.errors import UsageError
+from slurm_resilience.errors import CheckpointPlaceError, UsageError
 from slurm_resilience.plain import plain
 
 SOUND, UNSOUND = 0, 1
@@ -87,9 +87,17 @@ def verify(arguments: argparse.Namespace) -> int:
         status = _show(arguments, lambda entry: "; ".join(problems(entry)))
         for entry in found(arguments.directory):
             if why := damage(entry):
-                aside = set_aside(entry.path, why)
-                print(f"{shown(entry.path)} was moved to {shown(aside)}", file=sys.stderr)
+                print(f"{shown(entry.path)} {_moved(entry.path, why)}", file=sys.stderr)
     return status
+
+
+def _moved(checkpoint: Path, why: str) -> str:
+    try:
+        return f"was moved to {shown(set_aside(checkpoint, why))}"
+    except OSError as error:
+        raise CheckpointPlaceError(
+            f"{shown(checkpoint)} cannot be put aside: {error.strerror}"
+        ) from error
 
 
 def prune_(arguments: argparse.Namespace) -> int:
@@ -146,7 +154,7 @@ def _show(arguments: argparse.Namespace, judge: Callable[[Found], str]) -> int:
     reports = [Report(entry, judge(entry)) for entry in found(arguments.directory)]
     # A job that is running may have removed an old one meanwhile: that is no damage.
     reports = [report for report in reports if os.path.lexists(report.entry.path)]
-    aside = put_aside(arguments.directory)
+    aside = _aside(arguments.directory)
     if arguments.json:
         document = {
             "checkpoints": [_document(report) for report in reports],
@@ -166,6 +174,13 @@ def _show(arguments: argparse.Namespace, judge: Callable[[Found], str]) -> int:
         for path, reason in aside:
             print(f"in quarantine {shown(path)}: {plain(reason.why)}")
     return UNSOUND if any(report.problem for report in reports) else SOUND
+
+
+def _aside(directory: Path) -> list[tuple[Path, Reason]]:
+    try:
+        return put_aside(directory)
+    except OSError as error:
+        raise CheckpointPlaceError(f"{shown(directory)}: {error}") from error
 
 
 def _document(report: Report) -> dict[str, object]:

@@ -235,3 +235,21 @@ def test_a_reason_cannot_speak_to_the_terminal(
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert len(out.splitlines()) == 2
+
+
+def test_a_quarantine_that_is_a_link_is_not_followed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An administrator who tidies up writes nothing where a user's link leads."""
+    directory, other = tmp_path / "c", tmp_path / "other"
+    directory.mkdir()
+    other.mkdir()
+    damaged(checkpoint(directory, 1))
+    (directory / "quarantine").symlink_to(other)
+
+    status = main(["checkpoint", "verify", "--quarantine", str(directory)])
+
+    assert status == 2
+    assert "cannot be put aside" in capsys.readouterr().err
+    assert list(other.iterdir()) == []
+    assert steps(directory) == [1]
