@@ -192,6 +192,7 @@ def _document(report: Report) -> dict[str, object]:
         "size_bytes": manifest and manifest.size_bytes,
         "took_s": manifest and manifest.took_s,
         "job": manifest and manifest.job,
+        "poison": manifest.poison or None if manifest else None,
     }
     return {"path": str(report.entry.path), **known, "problem": report.problem or None}
 
@@ -201,7 +202,10 @@ def _line(report: Report, *, sound: str) -> str:
     if manifest is None:
         return f"{'?':>9}  {shown(Path(report.entry.path.name))}: {report.problem}"
     saved = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(manifest.saved_at))
+    state = report.problem or (
+        f"poisoned: {plain(manifest.poison)}" if manifest.poison else sound
+    )
     return (
         f"{manifest.step:>9}  {saved}  {manifest.world_size:>5}  {manifest.size_bytes / GIB:>9.3f}"
-        f"  {manifest.took_s:>7.1f}s  {report.problem or sound}"
+        f"  {manifest.took_s:>7.1f}s  {state}"
     )

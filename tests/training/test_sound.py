@@ -11,6 +11,7 @@ from torch import nn
 from slurm_resilience.checkpoint_files.keep import superfluous
 from slurm_resilience.checkpoint_files.listing import Found, found
 from slurm_resilience.checkpoint_files.manifest import Manifest
+from slurm_resilience.cli import main
 from slurm_resilience.errors import CheckpointLoadError
 from slurm_resilience.training import Checkpoints, Run
 from slurm_resilience.training.restoring import Prefer
@@ -197,3 +198,20 @@ def test_poison_on_one_rank_marks_the_checkpoint_of_all(tmp_path: Path) -> None:
     on_ranks(jobs.nan_on_one, tmp_path / "c", world_size=2, folder=tmp_path / "b")
 
     assert poisons(tmp_path / "c") == {0: "the loss is NaN or infinite"}
+
+
+def test_a_poisoned_checkpoint_is_listed_as_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is whole, and so no damage; the line says what is wrong with the state."""
+    poisoned_from(tmp_path / "c", first=0, last=0)
+    capsys.readouterr()
+
+    status = main(["checkpoint", "list", str(tmp_path / "c")])
+
+    assert status == 0
+    assert (
+        capsys.readouterr()
+        .out.splitlines()[1]
+        .endswith("poisoned: model/first holds NaN or infinity")
+    )
