@@ -33,16 +33,14 @@ IMAGE_VARIABLES = (
 SIF_MAGIC = b"SIF_MAGIC"
 SIF_HEADER = slice(32, 64)
 """Launcher (32 bytes), then magic (10), version (3), architecture (3) and the image's UUID (16)."""
+PACKAGE_NAME = re.compile(r"^Name: *(\S+)", re.MULTILINE)
+PACKAGE_VERSION = re.compile(r"^Version: *(\S+)", re.MULTILINE)
 SECRET = re.compile(r"(?i)(^|[-_.])(api)?(key|token|secret|password|passwd|credentials?)$")
 
 
 def environment() -> Environment:
     """The environment of this process."""
-    found = {
-        one.metadata["Name"]: one.version
-        for one in metadata.distributions()
-        if one.metadata["Name"]
-    }
+    found = dict(filter(None, map(_named, metadata.distributions())))
     return Environment(
         python=platform.python_version(),
         packages=dict(sorted(found.items())),
@@ -52,6 +50,13 @@ def environment() -> Environment:
         commit=_commit(Path(sys.argv[0]).absolute().parent if sys.argv else Path()),
         argv=without_secrets(sys.argv),
     )
+
+
+def _named(package: metadata.Distribution) -> tuple[str, str] | None:
+    """Name and version. Not by its `metadata`: that parses pages, half a second for all of them."""
+    text = package.read_text("METADATA") or package.read_text("PKG-INFO") or ""
+    name, version = PACKAGE_NAME.search(text), PACKAGE_VERSION.search(text)
+    return (name[1], version[1]) if name and version else None
 
 
 def leave(found: Environment, environ: Mapping[str, str]) -> None:
