@@ -69,10 +69,11 @@ def growth_mb(directory: Path, size_bytes: int, count: int) -> float:
     run.restore()
     before_mb = 0.0
     for step in range(count + 10):
-        if step == 10:  # noqa: PLR2004 - allocators have settled
-            before_mb = rss_mb()
         run.step(step)
-    _wait_until(directory / directory_name(count + 9) / manifests.NAME, there=True)
+        if step == 10:  # noqa: PLR2004 - allocators have settled
+            _wait_until(directory / directory_name(step - 1), there=False)
+            before_mb = rss_mb()
+    _wait_until(directory / directory_name(count + 8), there=False)
     grown_mb = rss_mb() - before_mb
     run.finish(save=False)
     return grown_mb
