@@ -9,8 +9,9 @@ import re
 from collections.abc import Callable
 from enum import Enum
 
+from slurm_resilience.node.checks.check import Heals
 from slurm_resilience.node.findings import Severity
-from slurm_resilience.node.kernel_lines import NVLINK5, KernelEvent
+from slurm_resilience.node.kernel_lines import NVLINK5, RECOVERY_CHANGED, KernelEvent
 
 
 class Action(Enum):
@@ -69,9 +70,9 @@ SEVERITIES: dict[Action, Severity] = {
     Action.UNLISTED: Severity.WARN,
 }
 
+CLEAN_UP = 45
 REMAP_RECORDED = 63
 OFF_THE_BUS = 79
-RECOVERY_CHANGED = 154
 DOUBLE_BIT = (48, 171, 172)
 """171 and 172 say of a 48 whether it hit DRAM or SRAM."""
 NO_RESET_HELPS = (64, OFF_THE_BUS)
@@ -100,6 +101,14 @@ def advice_of(event: KernelEvent) -> str:
     return _ADVICE.get(code) or action_of(code).value
 
 
+def heals_of(event: KernelEvent) -> Heals | None:
+    """What makes the fault go, where NVIDIA's action or the line itself says so."""
+    code = event.code or 0
+    if code == RECOVERY_CHANGED:
+        return "reboot" if "reboot" in _recovery_of(event) else None
+    return _HEALS.get(code) or _HEALS_BY.get(action_of(code))
+
+
 def severity_of(event: KernelEvent) -> Severity:
     """
     How bad one Xid is by itself.
@@ -126,9 +135,13 @@ def _nvlink5(event: KernelEvent) -> Severity:
 
 
 def _recovery(event: KernelEvent) -> Severity:
-    changed = _CHANGED_TO.search(event.text)
-    word = changed["action"].lower() if changed else ""
+    word = _recovery_of(event)
     return next((severity for part, severity in _RECOVERIES if part in word), Severity.WARN)
+
+
+def _recovery_of(event: KernelEvent) -> str:
+    changed = _CHANGED_TO.search(event.text)
+    return changed["action"].lower() if changed else ""
 
 
 def _reset_when_idle(_: KernelEvent) -> Severity:
@@ -140,7 +153,7 @@ def _replace(_: KernelEvent) -> Severity:
 
 
 _SPECIAL: dict[int, Callable[[KernelEvent], Severity]] = {
-    45: _cleanup,
+    CLEAN_UP: _cleanup,
     # a double-bit error: the memory is wrong until the reset
     **dict.fromkeys(DOUBLE_BIT, _reset_when_idle),
     REMAP_RECORDED: _reset_when_idle,  # NVIDIA: nothing now; the next reset maps the row out
@@ -151,8 +164,19 @@ _SPECIAL: dict[int, Callable[[KernelEvent], Severity]] = {
 }
 """Codes of which the line says more than the catalogue."""
 
+_HEALS_BY: dict[Action, Heals] = {
+    Action.RESET_GPU: "reset",
+    Action.RESTART_BM: "reboot",
+    Action.RESTART_VM: "reboot",
+    Action.CHECK_MECHANICALS: "repair",
+}
+_HEALS: dict[int, Heals] = {
+    **dict.fromkeys((*DOUBLE_BIT, REMAP_RECORDED), "reset"),
+    64: "repair",
+}
+
 _ADVICE: dict[int, str] = {
-    45: "clean-up behind another error",
+    CLEAN_UP: "clean-up behind another error",
     **dict.fromkeys(DOUBLE_BIT, "reset the GPU when idle"),
     REMAP_RECORDED: "reset the GPU when idle",
     64: "replace the GPU",

@@ -24,7 +24,12 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     why: str
     """Why the threshold is what it is, and where that comes from."""
     heals: Heals = "reset"
+    """Unless the finding itself knows better, see `Finding.heals`."""
     slow: bool = False
     """Only the health check looks; the prolog takes its word."""
     of_gpus: bool = False
     """Of no concern to a job without GPUs."""
+    comes_up: bool = False
+    """It may still be on its way for some time after boot, while slurmd is up already."""
+    on_request: bool = False
+    """Advice for who asks with `check`: no hook says it."""

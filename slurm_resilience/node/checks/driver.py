@@ -18,6 +18,7 @@ DRIVER_CHECKS: dict[str, Check] = {
         why="a node without GPUs has no driver either, so only where `expect.gpus` is above 0",
         heals="reboot",
         of_gpus=True,
+        comes_up=True,
     ),
     "nvml-unavailable": Check(
         probe="nvml",
@@ -40,6 +41,7 @@ DRIVER_CHECKS: dict[str, Check] = {
         ),
         heals="reboot",
         of_gpus=True,
+        comes_up=True,
     ),
     "driver-version": Check(
         probe="nvml",

@@ -16,6 +16,7 @@ GPU_LINK_CHECKS: dict[str, Check] = {
         ),
         slow=True,
         of_gpus=True,
+        comes_up=True,
     ),
     "nvlink-errors": Check(
         probe="nvml",
@@ -43,11 +44,15 @@ GPU_LINK_CHECKS: dict[str, Check] = {
         heals="itself",
         slow=True,
         of_gpus=True,
+        comes_up=True,
     ),
     "gpu-pcie-narrow": Check(
         probe="nvml",
         meaning="the GPU's PCIe link runs on fewer lanes than it could; look at its seating",
-        rule="below `expect.pcie_width`: drain when idle; without it, below the board's: warn",
+        rule=(
+            "below `expect.pcie` or `expect.pcie_width`: drain when idle; without them, below the "
+            "board's: warn"
+        ),
         why="lanes do not rest when the GPU does; many a board has slots of 8 lanes",
         heals="repair",
         slow=True,

@@ -65,6 +65,7 @@ HOST_CHECKS: dict[str, Check] = {
         why="without nvidia-fabricmanager, for one, no CUDA program starts on an NVSwitch board",
         heals="itself",
         slow=True,
+        comes_up=True,
     ),
     "module-missing": Check(
         probe="modules",
@@ -73,6 +74,7 @@ HOST_CHECKS: dict[str, Check] = {
         why="without nvidia-peermem, where it is needed, GPUDirect RDMA falls back in silence",
         heals="itself",
         slow=True,
+        comes_up=True,
     ),
     "library-broken": Check(
         probe="libraries",

@@ -48,8 +48,8 @@ KERNEL_CHECKS: dict[str, Check] = {
         probe="kernel_log",
         meaning="a network adapter's driver reported a fault",
         rule=(
-            "firmware dead: drain; transmit time-outs: warn, at `thresholds.repeated` drain "
-            "when idle; too hot, low power: warn"
+            "firmware dead: drain; transmit time-outs: warn, at `thresholds.repeated` within an hour "
+            "drain when idle; too hot, low power: warn"
         ),
         why="mlx5 driver sources; one time-out is weather",
         heals="reboot",
@@ -69,8 +69,8 @@ KERNEL_CHECKS: dict[str, Check] = {
         probe="kernel_log",
         meaning="memory or a processor gave wrong data; the DIMM or processor needs replacing",
         rule=(
-            "EDAC, a machine check or the firmware says uncorrected: drain when idle; deferred, or "
-            "told at boot of before it: warn; corrected: nothing"
+            "EDAC, a machine check or the firmware says uncorrected: drain when idle; deferred, a page "
+            "taken out in time, or told at boot of before it: warn; corrected: nothing"
         ),
         why="by the status word: a corrected event has the same head line (gcm drains for it)",
         heals="reboot",
@@ -80,10 +80,13 @@ KERNEL_CHECKS: dict[str, Check] = {
         probe="kernel_log",
         meaning="the kernel reports errors of a disk",
         rule=(
-            "given up by the kernel: drain when idle; I/O errors, resets, time-outs: warn, at "
-            "`thresholds.disk_errors` of one disk drain when idle"
+            "I/O errors, resets, time-outs: warn, at `thresholds.disk_errors` of one disk within an "
+            "hour drain when idle; an array that lost too many: drain when idle; a command refused: warn"
         ),
-        why="one error is weather, and a disk that goes is not the first time",
+        why=(
+            "one error is weather, and a disk that goes is not the first time; one that cannot trim "
+            "says so each week. A disk that the kernel gave up is `drive-missing`"
+        ),
         heals="repair",
         slow=True,
     ),
@@ -92,9 +95,9 @@ KERNEL_CHECKS: dict[str, Check] = {
         meaning="a file system is damaged; check it",
         rule=(
             "remounted read-only or shut down: drain; an error that ext4, XFS or Btrfs found: drain "
-            "when idle; images in files are left out"
+            "when idle, one that could not be mounted for it warns; images in files are left out"
         ),
-        why="what is written from then on may be lost",
+        why="what is written from then on may be lost; on what was not mounted nothing was",
         heals="reboot",
         slow=True,
     ),
@@ -109,7 +112,7 @@ KERNEL_CHECKS: dict[str, Check] = {
     "hung-task": Check(
         probe="kernel_log",
         meaning="a process is stuck in the kernel after a GPU error",
-        rule="a stuck process after a GPU error: warn",
+        rule="stuck after an Xid that still counts, or within 10 min of an Xid 45: warn",
         why="without a GPU error it is storage, mostly",
         heals="itself",
         of_gpus=True,
@@ -117,7 +120,10 @@ KERNEL_CHECKS: dict[str, Check] = {
     "driver-hung": Check(
         probe="nvml",
         meaning="NVML does not answer and the kernel reports stuck processes",
-        rule="NVML silent and a stuck process: drain when idle",
+        rule=(
+            "NVML silent, and within the hour a process stuck that is the GPU stack's or came after a "
+            "GPU error: drain when idle"
+        ),
         why="two witnesses: one alone may be a slow start or a file server",
         heals="reboot",
         of_gpus=True,

@@ -19,6 +19,7 @@ MEMORY_CHECKS: dict[str, Check] = {
         heals="repair",
         slow=True,
         of_gpus=True,
+        on_request=True,
     ),
     "memory-uncorrected": Check(
         probe="memory",

@@ -12,6 +12,7 @@ NETWORK_CHECKS: dict[str, Check] = {
         ),
         why="most adapters have ports that nobody uses, so expected ones only drain",
         heals="itself",
+        comes_up=True,
     ),
     "link-slow": Check(
         probe="network",
@@ -22,6 +23,7 @@ NETWORK_CHECKS: dict[str, Check] = {
         ),
         why="a link that lost lanes slows every rank of the job",
         heals="itself",
+        comes_up=True,
     ),
     "link-flapping": Check(
         probe="counters",

@@ -13,12 +13,12 @@ PCIE_CHECKS: dict[str, Check] = {
     ),
     "pcie-narrow": Check(
         probe="pcie",
-        meaning="a PCIe link has fewer lanes or a lower speed than it should; look at its seating",
+        meaning="an adapter's PCIe link has fewer lanes or a lower speed than it should; look at its seating",
         rule=(
-            "less than `expect.pcie`: drain when idle; without it, a network adapter that falls "
-            "short of its twins in this node, or of earlier in this boot: warn; a GPU's speed never"
+            "less than `expect.pcie`: drain when idle; without it, one that falls short of its twins "
+            "in this node, or of earlier in this boot: warn"
         ),
-        why="a slot may be smaller by design, and an idle GPU slows its link down to save power",
+        why="a slot may be smaller by design; of GPUs, see `gpu-pcie-narrow`",
         heals="repair",
         slow=True,
     ),

@@ -9,6 +9,7 @@ STORAGE_CHECKS: dict[str, Check] = {
         rule="absent, or nothing mounted: drain",
         why="a job would write beneath the mount point, into the root file system",
         heals="itself",
+        comes_up=True,
     ),
     "disk-stale": Check(
         probe="disk",
@@ -19,6 +20,7 @@ STORAGE_CHECKS: dict[str, Check] = {
             "per-user and container mounts come and go (nhc issue 27)"
         ),
         heals="itself",
+        comes_up=True,
     ),
     "disk-read-only": Check(
         probe="disk",
@@ -45,7 +47,10 @@ STORAGE_CHECKS: dict[str, Check] = {
     "drive-missing": Check(
         probe="drives",
         meaning="a drive is gone from its bus; reboot, then look at its seating",
-        rule="fewer than `expect.nvme_drives`, or given up by the kernel: drain when idle",
+        rule=(
+            "fewer than `expect.nvme_drives`, or given up by the kernel, as sysfs or its log tells: "
+            "drain when idle"
+        ),
         why="a drive that fell off tells nothing any more; sysfs counts them without any tool",
         heals="reboot",
         slow=True,

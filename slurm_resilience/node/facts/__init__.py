@@ -78,6 +78,8 @@ class NodeFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     boot_id: str = ""
     at: float = 0.0
     """Unix seconds."""
+    up_s: float = 0.0
+    """Seconds since boot."""
     driver_version: str | None = None
     nvml_version: str | None = None
     nvml_error: str | None = None
@@ -117,6 +119,17 @@ class NodeFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     """Probe -> why it gave no facts."""
     hung: tuple[str, ...] = ()
     """Probes that gave no answer in their time."""
+
+    @property
+    def silent(self) -> frozenset[str]:
+        """Kinds of probes that gave no answer, one of a kind at least: `disk` for `disk:/tmp`."""
+        return frozenset(name.partition(":")[0] for name in (*self.unread, *self.hung))
+
+    def gpu_at(self, pci: str | None) -> GpuFacts | None:
+        """The GPU with that address (normalised); None where no GPU that tells its own has it."""
+        if pci is None:
+            return None
+        return next((gpu for gpu in self.gpus or () if gpu.pci == pci), None)
 
     def trend(self, subject: str, counter: str) -> Trend | None:
         """How one value went; None where no health check has read it yet."""

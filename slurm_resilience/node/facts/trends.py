@@ -4,6 +4,11 @@ from collections.abc import Callable
 
 import msgspec
 
+HOUR_S = 3600.0
+DAY_S = 86_400.0
+LEAST_S = 60.0
+"""Readings that come closer together are taken as a minute: a handful of errors makes no rate."""
+
 
 class Trend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
@@ -52,9 +57,12 @@ class Trend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return min(over_s, self.until_s - self.changes[0][0])
 
     def per_second(self, over_s: float) -> float | None:
-        """Mean growth a second over the last *over_s*; None before there were two readings."""
+        """
+        Mean growth a second over the last *over_s*, `LEAST_S` at least; None before there were two
+        readings.
+        """
         seconds = self.watched_s(over_s)
-        return self.added(over_s) / seconds if seconds > 0 else None
+        return self.added(over_s) / max(seconds, LEAST_S) if seconds > 0 else None
 
     def lasted_s(self, mask: int = -1) -> float:
         """Seconds for which every reading has had one of the bits of *mask*; 0 where it has not."""

@@ -8,11 +8,12 @@ that tell the same thing.
 
 from slurm_resilience.node.kernel_lines.event import KernelEvent, Kind, normalised_pci
 from slurm_resilience.node.kernel_lines.lines import parse_line
-from slurm_resilience.node.kernel_lines.nvidia import NVLINK5
+from slurm_resilience.node.kernel_lines.nvidia import NVLINK5, RECOVERY_CHANGED
 from slurm_resilience.node.kernel_lines.reading import Reading, parse_records
 
 __all__ = [
     "NVLINK5",
+    "RECOVERY_CHANGED",
     "KernelEvent",
     "Kind",
     "Reading",

@@ -31,7 +31,11 @@ def edac(line: str) -> KernelEvent | None:
 def poisoned(line: str) -> KernelEvent | None:
     """A page that the kernel took away because its memory is wrong."""
     found = _POISON.search(line)
-    return found and KernelEvent("memory", found[0].strip(), device="page", what="uncorrected")
+    if not found:
+        return None
+    text = found[0].strip()
+    what = "recovered" if text.endswith(": Recovered") else "uncorrected"
+    return KernelEvent("memory", text, device="page", what=what)
 
 
 def machine_check(line: str) -> KernelEvent | None:

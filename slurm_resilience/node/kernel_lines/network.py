@@ -21,7 +21,7 @@ _MESSAGES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     )
 )
 MORE_OF_A_TIMEOUT = ("TX timeout detected", "RX timeout on channel")
-"""What follows a watchdog's line."""
+"""What follows a watchdog's line within moments; where that is said only once, it stands alone."""
 
 _DOWN = re.compile(
     r"\b(?!ata\d)(?P<name>[a-z][\w.@-]{0,31})(?:: (?:NIC )?| NIC )Link (?:is )?Down\b"
@@ -45,7 +45,7 @@ def nic(line: str) -> KernelEvent | None:
         "nic",
         text,
         pci=normalised_pci(pci) if pci and pci.count(":") in {1, 2} else None,
-        device=None if pci else found["name"],
+        device=found["name"] if what == "transmit-timeout" or not pci else None,
         what=what,
     )
 

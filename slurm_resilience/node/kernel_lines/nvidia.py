@@ -7,6 +7,9 @@ from slurm_resilience.node.kernel_lines.event import PCI, KernelEvent, normalise
 NVLINK5 = range(144, 151)
 """Xids of the fifth NVLink generation: how bad they are stands in the line."""
 
+RECOVERY_CHANGED = 154
+"""The Xid by which the driver says what a GPU needs now."""
+
 LOST = "fallen off the bus"
 
 _XID = re.compile(

@@ -12,11 +12,13 @@ import msgspec
 from slurm_resilience.node.kernel_lines.event import KernelEvent
 from slurm_resilience.node.kernel_lines.lines import parse_line
 from slurm_resilience.node.kernel_lines.network import MORE_OF_A_TIMEOUT
-from slurm_resilience.node.kernel_lines.nvidia import LOST, announced
+from slurm_resilience.node.kernel_lines.nvidia import LOST, RECOVERY_CHANGED, announced
 
 MOST_EVENTS = 4096
 """Different ones; the oldest go first."""
 _LINES_OF_A_MESSAGE = 3
+_ONE_TIMEOUT_S = 5.0
+"""A driver tells of its queues one by one, all within this."""
 _HOUR_S = 3600.0
 _MOST_TIMES = 64
 
@@ -71,7 +73,7 @@ class Reading:
         key = (*_sameness(event), self._resets.get(None, 0), self._resets.get(event.pci, 0))
         before = self._events.pop(key, None)  # the latest goes last
         times = self._times.pop(key, ())
-        if before and event.what == "transmit-timeout" and _is_more_of_it(event):
+        if before and _is_more_of(before, event, at_s):
             count = before.count
         else:
             count = before.count + 1 if before else 1
@@ -79,6 +81,7 @@ class Reading:
         recent = sum(1 for one in times if at_s - one < _HOUR_S)
         joined = msgspec.structs.replace(
             before or event,
+            pci=before.pci or event.pci if before else event.pci,
             count=count,
             per_hour=max(recent, before.per_hour if before else 1),
             first=before.first if before else sequence,
@@ -107,18 +110,21 @@ def is_recovery(event: KernelEvent) -> bool:
 
     It is the only line that the driver itself writes about a GPU reset.
     """
-    return event.code == 154 and "to 0x0 (" in event.text  # noqa: PLR2004 - see xid.py
+    return event.code == RECOVERY_CHANGED and "to 0x0 (" in event.text
 
 
-def _is_more_of_it(event: KernelEvent) -> bool:
-    return event.text.startswith(MORE_OF_A_TIMEOUT)
+def _is_more_of(before: KernelEvent, event: KernelEvent, at_s: float) -> bool:
+    is_more = event.what == "transmit-timeout" and event.text.startswith(MORE_OF_A_TIMEOUT)
+    return is_more and at_s - before.at_s < _ONE_TIMEOUT_S
 
 
 def _sameness(event: KernelEvent) -> tuple[object, ...]:
-    # An Xid 154 announces a state, so each text counts for itself.
-    own_text = event.text if event.code == 154 else ""  # noqa: PLR2004 - see xid.py
+    # It announces a state, so each text counts for itself.
+    own_text = event.text if event.code == RECOVERY_CHANGED else ""
+    # A watchdog names the interface only, its driver the adapter too.
+    pci = None if event.what == "transmit-timeout" and event.device else event.pci
     return (
-        event.kind, event.pci, event.device, event.uuid, event.code, event.what, event.fatal,
+        event.kind, pci, event.device, event.uuid, event.code, event.what, event.fatal,
         event.injected, event.caused_by,
         event.process if event.kind in {"hung-task", "oom-kill"} else "", own_text,
     )  # fmt: skip

@@ -17,16 +17,17 @@ _NVME_MESSAGES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("timeout", re.compile(r"I/O (?:tag )?\d+ .*timeout")),
 )
 _BLOCK = re.compile(
-    r"(?:(?P<medium>critical (?:medium|target) error)|I/O error), dev (?P<device>[\w!-]+), .*"
+    r"(?:critical (?P<word>medium|target) error|I/O error), dev (?P<device>[\w!-]+), .*"
 )
 _NO_DISK = ("sr", "fd", "loop", "ram", "zram", "nbd", "scd")
 """Drives without a medium, and images in files: what they say is no fault of the node."""
 
 _FILE_SYSTEM = re.compile(
     r"(?P<type>EXT[234]-fs|XFS|BTRFS|F2FS-fs)(?: error| warning| critical)?:? "
-    r"\((?:device )?(?P<device>[^)\s]{1,64})[^)]{0,64}\):? ?(?P<rest>.*)"
+    r"\((?:device )?(?P<device>[^):\s]{1,64})[^)]{0,64}\):? ?(?P<rest>.*)"
 )
 _FILE_SYSTEM_MESSAGES: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("not-mounted", re.compile(r"open_ctree failed|mount failed|SB validate failed")),
     (
         "read-only",
         re.compile(r"Remounting filesystem read-only|forced readonly", re.IGNORECASE),
@@ -65,11 +66,11 @@ def nvme(line: str) -> KernelEvent | None:
 
 
 def block(line: str) -> KernelEvent | None:
-    """A read or write that a disk did not do."""
+    """What a disk did not do as it was asked."""
     found = _BLOCK.search(line)
     if not found or found["device"].rstrip("0123456789") in _NO_DISK:
         return None
-    what = "medium" if found["medium"] else "io"
+    what = found["word"] or "io"
     return KernelEvent("disk", found[0].strip(), device=found["device"], what=what)
 
 
@@ -89,7 +90,7 @@ def array(line: str) -> KernelEvent | None:
 
 
 def file_system(line: str) -> KernelEvent | None:
-    """A file system that found itself damaged, or gave up."""
+    """A file system that found itself damaged, gave up, or could not be mounted."""
     found = _FILE_SYSTEM.search(line)
     what = found and next(
         (what for what, pattern in _FILE_SYSTEM_MESSAGES if pattern.search(found[0])), None

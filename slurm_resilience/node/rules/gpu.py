@@ -2,21 +2,25 @@
 
 from collections.abc import Iterator
 
+import msgspec
+
+from slurm_resilience.node.checks.check import Heals
 from slurm_resilience.node.facts import NOT_SUPPORTED, NodeFacts
 from slurm_resilience.node.findings import Finding, Severity
 from slurm_resilience.node.rules.of_gpu import finding
 from slurm_resilience.node.rules.rule import Rule
 from slurm_resilience.node.settings import NodeSettings
 
-_RECOVERY: dict[int, tuple[Severity, str]] = {
-    1: (Severity.DRAIN_WHEN_IDLE, "reset the GPU"),
-    2: (Severity.DRAIN, "reboot the node"),
-    3: (Severity.DRAIN_WHEN_IDLE, "drain its peers, then reset"),
-    4: (Severity.DRAIN_WHEN_IDLE, "drain and reset the GPU"),
-    5: (Severity.WARN, "recover the IMEX domain"),
-    6: (Severity.DRAIN_WHEN_IDLE, "reset the bus"),
-    7: (Severity.DRAIN, "reboot the system"),
+_RECOVERY: dict[int, tuple[Severity, str, Heals]] = {
+    1: (Severity.DRAIN_WHEN_IDLE, "GPU_RESET", "reset"),
+    2: (Severity.DRAIN, "NODE_REBOOT", "reboot"),
+    3: (Severity.DRAIN_WHEN_IDLE, "DRAIN_P2P, drain its peers first", "reset"),
+    4: (Severity.DRAIN_WHEN_IDLE, "DRAIN_AND_RESET", "reset"),
+    5: (Severity.WARN, "RECOVER_IMEX_DOMAIN", "reset"),
+    6: (Severity.DRAIN_WHEN_IDLE, "BUS_RESET", "reset"),
+    7: (Severity.DRAIN, "SYSTEM_REBOOT", "reboot"),
 }
+"""NVML_GPU_RECOVERY_ACTION_… -> how bad, its name, what helps."""
 _JUDGED = (
     "ecc_uncorrected", "remap_pending", "remap_failed", "retired_pending", "recovery_action",
     "temperature_c", "uuid", "pci",
@@ -49,9 +53,10 @@ def recovery_action(facts: NodeFacts, _: NodeSettings) -> Iterator[Finding]:
     """What the driver asks for; 0 is nothing."""
     for gpu in facts.gpus or ():
         if gpu.recovery_action:
-            unlisted = (Severity.WARN, f"action {gpu.recovery_action}")
-            severity, what = _RECOVERY.get(gpu.recovery_action, unlisted)
-            yield finding(gpu, "recovery-action", severity, f"the driver asks: {what}")
+            unlisted = (Severity.WARN, f"action {gpu.recovery_action}", "reset")
+            severity, what, heals = _RECOVERY.get(gpu.recovery_action, unlisted)
+            found = finding(gpu, "recovery-action", severity, f"the driver asks for {what}")
+            yield msgspec.structs.replace(found, heals=heals)
 
 
 def inforom_corrupted(facts: NodeFacts, _: NodeSettings) -> Iterator[Finding]:

@@ -79,7 +79,8 @@ def _unwell(gpu: GpuFacts) -> str:
 def gpu_pcie_narrow(facts: NodeFacts, settings: NodeSettings) -> Iterator[Finding]:
     """Lanes do not rest when the GPU does, unlike the speed."""
     for gpu in facts.gpus or ():
-        width, wanted = gpu.pcie_width, settings.expect.pcie_width
+        slot = settings.expect.pcie.get(gpu.pci or "")
+        width, wanted = gpu.pcie_width, (slot and slot.width) or settings.expect.pcie_width
         if width is None:
             continue
         if wanted is not None and width < wanted:

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 
 from slurm_resilience.node.facts import NodeFacts
+from slurm_resilience.node.facts.trends import HOUR_S
 from slurm_resilience.node.findings import Finding, Severity
 from slurm_resilience.node.rules.rule import Rule
 from slurm_resilience.node.settings import NodeSettings
 
 KERNELS_SHARE = 0.03
 """Of what is built in, at most, the kernel and firmware keep: MemTotal is without it."""
-HOUR_S = 3600.0
 
 
 def memory_missing(facts: NodeFacts, settings: NodeSettings) -> Iterator[Finding]:

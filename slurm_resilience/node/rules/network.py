@@ -5,13 +5,11 @@ from collections.abc import Iterator
 import msgspec
 
 from slurm_resilience.node.facts import LinkFacts, NodeFacts
+from slurm_resilience.node.facts.trends import HOUR_S
 from slurm_resilience.node.findings import Finding, Severity
 from slurm_resilience.node.rules.rule import Rule
 from slurm_resilience.node.settings import NodeSettings
 
-HOUR_S = 3600.0
-_RATE_WINDOW_S = 600.0
-"""Two health checks fall into it."""
 _INTEGRITY = ("local_link_integrity_errors", "excessive_buffer_overrun_errors")
 
 
@@ -105,11 +103,12 @@ def link_integrity(facts: NodeFacts, settings: NodeSettings) -> Iterator[Finding
 def link_errors(facts: NodeFacts, settings: NodeSettings) -> Iterator[Finding]:
     """Rates, never lifetime values: one old flap would warn for ever."""
     limits = msgspec.structs.asdict(settings.thresholds.link_errors_per_s)
-    for name, counter, grown in _growth(facts, settings, _RATE_WINDOW_S):
+    window_s = settings.thresholds.rate_window_s
+    for name, counter, _ in _growth(facts, settings, window_s):
         trend, limit = facts.trend(name, counter), limits.get(counter)
-        seconds = trend.watched_s(_RATE_WINDOW_S) if trend else 0.0
-        if limit and seconds > 0 and grown / seconds >= limit:
-            detail = f"{counter}: {grown / seconds:.3g} a second"
+        rate = (trend.per_second(window_s) if trend else None) or 0.0
+        if limit and rate >= limit:
+            detail = f"{counter}: {rate:.3g} a second"
             yield Finding("link-errors", Severity.WARN, name, detail)
 
 

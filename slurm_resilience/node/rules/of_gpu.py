@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 from slurm_resilience.node.facts import GpuFacts, NodeFacts, Trend
+from slurm_resilience.node.facts.trends import LEAST_S
 from slurm_resilience.node.findings import Finding, Severity
 from slurm_resilience.node.trending import name_of
 
@@ -23,9 +24,7 @@ def trend_of(facts: NodeFacts, gpu: GpuFacts, counter: str) -> Trend | None:
 def rate_of(facts: NodeFacts, gpu: GpuFacts, counter: str, over_s: float) -> float:
     """Growth of *counter* a second over the last *over_s*; 0 as long as that cannot be told."""
     trend = trend_of(facts, gpu, counter)
-    if trend is None:
-        return 0.0
-    return trend.added(over_s) / max(trend.watched_s(over_s), _LEAST_S)
+    return (trend.per_second(over_s) if trend else None) or 0.0
 
 
 def rates_since_reset(
@@ -45,11 +44,7 @@ def rates_since_reset(
 
     def rate_until(end: float) -> float:
         grown = sum(b - a for (_, a), (at, b) in pairwise(since) if end - over_s < at <= end)
-        return grown / max(min(over_s, end - since[0][0]), _LEAST_S)
+        return grown / max(min(over_s, end - since[0][0]), LEAST_S)
 
     rates = [rate_until(end) for end in (*(at for at, _ in since[1:]), trend.until_s)]
     return rates[-1], max(rates)
-
-
-_LEAST_S = 60.0
-"""Readings that come closer together are taken as a minute: a handful of errors makes no rate."""

@@ -4,13 +4,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from slurm_resilience.node.facts import NodeFacts, PcieFacts
+from slurm_resilience.node.facts.trends import HOUR_S
 from slurm_resilience.node.findings import Finding, Severity
-from slurm_resilience.node.kernel_lines import normalised_pci
 from slurm_resilience.node.rules.rule import Rule
 from slurm_resilience.node.settings import NodeSettings
-
-_HOUR_S = 3600.0
-_RATE_WINDOW_S = 600.0
 
 
 def pcie_gone(facts: NodeFacts, _: NodeSettings) -> Iterator[Finding]:
@@ -23,28 +20,25 @@ def pcie_gone(facts: NodeFacts, _: NodeSettings) -> Iterator[Finding]:
 
 def pcie_narrow(facts: NodeFacts, settings: NodeSettings) -> Iterator[Finding]:
     """
-    Against what is expected; else against twins, and against earlier in this boot.
+    Of adapters, against what is expected; else against twins, and against earlier in this boot.
 
-    What a device could do at most says nothing: its slot may be smaller by design. The driver
-    knows a GPU's own link better, see `gpu-pcie-narrow`; its speed falls when it is idle.
+    What a device could do at most says nothing: its slot may be smaller by design. A GPU's link
+    is `gpu-pcie-narrow`'s: the driver knows it better.
     """
+    adapters = [one for one in facts.pcie if one.kind == "nic" and not one.all_ones]
     twins: dict[str, list[PcieFacts]] = defaultdict(list)
-    for device in facts.pcie:
-        if device.kind == "nic" and not device.all_ones:
-            twins[device.model].append(device)
-    for device in facts.pcie:
+    for device in adapters:
+        twins[device.model].append(device)
+    for device in adapters:
         want = settings.expect.pcie.get(device.address)
-        if device.all_ones:
-            continue
         if want:
             if want.width and device.width and device.width < want.width:
                 detail = f"{device.width} of {want.width} lanes"
                 yield _of(facts, device, "pcie-narrow", Severity.DRAIN_WHEN_IDLE, detail)
-            speed = device.speed_gts if device.kind == "nic" else None
-            if want.speed_gts and speed and speed < want.speed_gts:
-                detail = f"{speed:g} of {want.speed_gts:g} GT/s"
+            if want.speed_gts and device.speed_gts and device.speed_gts < want.speed_gts:
+                detail = f"{device.speed_gts:g} of {want.speed_gts:g} GT/s"
                 yield _of(facts, device, "pcie-narrow", Severity.DRAIN_WHEN_IDLE, detail)
-        elif device.kind == "nic" and (detail := _falls_short(facts, device, twins)):
+        elif detail := _falls_short(facts, device, twins):
             yield _of(facts, device, "pcie-narrow", Severity.WARN, detail)
 
 
@@ -72,12 +66,12 @@ def pcie_error_rate(facts: NodeFacts, settings: NodeSettings) -> Iterator[Findin
             ("nonfatal", Severity.WARN),
         ):
             trend = facts.trend(device.address, counter)
-            grown = trend.added(_HOUR_S) if trend else 0.0
+            grown = trend.added(HOUR_S) if trend else 0.0
             if grown:
                 detail = f"{grown:g} {counter} PCIe errors within an hour"
                 yield _of(facts, device, "pcie-error-rate", severity, detail)
         trend = facts.trend(device.address, "corrected")
-        rate = trend.per_second(_RATE_WINDOW_S) if trend else None
+        rate = trend.per_second(settings.thresholds.rate_window_s) if trend else None
         if rate is not None and rate >= limit:
             detail = f"{rate:.3g} corrected PCIe errors a second"
             yield _of(facts, device, "pcie-error-rate", Severity.WARN, detail)
@@ -89,13 +83,7 @@ PCIE_RULES: tuple[Rule, ...] = (pcie_gone, pcie_narrow, pcie_error_rate)
 def _of(
     facts: NodeFacts, device: PcieFacts, check: str, severity: Severity, detail: str
 ) -> Finding:
-    index = next(
-        (
-            gpu.index
-            for gpu in facts.gpus or ()
-            if gpu.pci and normalised_pci(gpu.pci) == device.address
-        ),
-        None,
-    )
-    subject = device.address if index is None else f"gpu{index}"
-    return Finding(check, severity, subject, detail, gpu=index)
+    gpu = facts.gpu_at(device.address)
+    if gpu is None:
+        return Finding(check, severity, device.address, detail)
+    return Finding(check, severity, f"gpu{gpu.index}", detail, gpu=gpu.index)

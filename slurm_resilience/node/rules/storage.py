@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from slurm_resilience.node.facts import NodeFacts
+from slurm_resilience.node.facts.trends import DAY_S
 from slurm_resilience.node.findings import Finding, Severity
 from slurm_resilience.node.rules.rule import Rule
 from slurm_resilience.node.settings import NodeSettings
@@ -52,8 +53,6 @@ def shm_full(facts: NodeFacts, settings: NodeSettings) -> Iterator[Finding]:
     if facts.shm and used is not None and used >= settings.thresholds.shm_warn_percent:
         yield Finding("shm-full", Severity.WARN, facts.shm.path, f"{used} % of space used")
 
-
-DAY_S = 86_400.0
 
 GONE = {"dead", "offline"}
 """The kernel's words for an NVMe drive, and for another one, that it has given up."""

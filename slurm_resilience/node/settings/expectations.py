@@ -20,7 +20,7 @@ class PcieExpectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     width: Annotated[int, Meta(ge=1, le=32)] | None = None
     speed_gts: Annotated[float, Meta(gt=0, le=256)] | None = None
-    """Gigatransfers a second; of no GPU, which slows down when idle."""
+    """Gigatransfers a second; not judged of a GPU, which slows down when idle."""
 
 
 PciAddress = Annotated[str, Meta(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")]

@@ -44,13 +44,13 @@ class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     above what monitoring and a file system client need."""
     drive_worn_percent: Annotated[int, Meta(ge=1, le=255)] = 100
     """Of an NVMe drive's rated endurance used."""
-    repeated: Annotated[int, Meta(ge=2)] = 3
-    """How often a network adapter may report a transmit time-out since boot before it counts as
+    repeated: Annotated[int, Meta(ge=2, le=64)] = 3
+    """How often a network adapter may report a transmit time-out within an hour before it counts as
     a fault."""
-    disk_errors: Annotated[int, Meta(ge=2)] = 10
-    """How often the kernel may report an error of one disk since boot before it counts as a fault;
-    below it is a warning."""
-    link_flaps: Annotated[int, Meta(ge=2)] = 3
+    disk_errors: Annotated[int, Meta(ge=2, le=64)] = 10
+    """How often the kernel may report an error of one disk within an hour before it counts as a
+    fault; below it is a warning."""
+    link_flaps: Annotated[int, Meta(ge=2, le=64)] = 3
     """How often a link may go down within an hour: NVSentinel's figure. A switch that is restarted
     takes it down once."""
     link_errors_per_s: LinkErrorRates = LinkErrorRates()
@@ -62,7 +62,7 @@ class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sustained_s: Seconds = 600.0
     """How long a GPU's state has to last, seen by every health check, before it counts as lasting."""
     rate_window_s: Seconds = 600.0
-    """Over how long a GPU's rates are taken. Two health checks have to fall into it."""
+    """Over how long rates of GPUs, ports and PCIe links are taken. Two health checks have to fall into it."""
     ecc_corrected: Annotated[int, Meta(ge=1)] = 50_000_000
     """Corrected memory errors of a GPU since its last reset: above it is a warning."""
     ecc_corrected_per_s: Annotated[float, Meta(gt=0)] = 10.0

@@ -3,18 +3,24 @@
 from collections.abc import Iterator
 
 from slurm_resilience.node.findings import Severity
-from slurm_resilience.node.kernel_lines import KernelEvent
+from slurm_resilience.node.kernel_lines import RECOVERY_CHANGED, KernelEvent
 from slurm_resilience.node.rules.kernel.judgement import Judgement, Seen
 from slurm_resilience.node.xid import (
     CANCELLED_BY,
+    CLEAN_UP,
     DOUBLE_BIT,
     NO_RESET_HELPS,
     OFF_THE_BUS,
-    RECOVERY_CHANGED,
     REMAP_RECORDED,
     advice_of,
+    heals_of,
     severity_of,
 )
+
+_STACK = ("nvidia", "nv-", "nv_", "dcgm", "UVM ")
+"""How names of the GPU stack's own processes and kernel threads begin."""
+_CLEAN_UP_S = 600.0
+"""A clean-up that hangs shows within this: the kernel waits two minutes before it tells of a task."""
 
 
 def xids(seen: Seen) -> Iterator[Judgement]:
@@ -35,7 +41,8 @@ def xids(seen: Seen) -> Iterator[Judgement]:
         if level and not because:
             severity = Severity(level)
         what = f"Xid {event.code} {event.text}"
-        yield Judgement("xid", event, severity, what, because or advice_of(event))
+        heals = None if because or event.caused_by is not None else heals_of(event)
+        yield Judgement("xid", event, severity, what, because or advice_of(event), heals)
 
 
 def _because(event: KernelEvent, seen: Seen) -> str:
@@ -113,11 +120,42 @@ def not_started(seen: Seen) -> Iterator[Judgement]:
 
 
 def hung_tasks(seen: Seen) -> Iterator[Judgement]:
-    """After a GPU error it points at the driver; otherwise at storage, mostly."""
-    after_gpu = any(event.kind in {"xid", "gpu-lost"} for event in seen.events)
+    """After a GPU error that still stands it points at the driver; otherwise at storage, mostly."""
+    errors = _errors(seen)
     for event in seen.events:
-        if event.kind == "hung-task":
-            severity = Severity.WARN if after_gpu else Severity.OK
-            why = "the driver may hang" if after_gpu else "without a GPU error: storage, mostly"
-            what = f"{event.text}, after a GPU error" if after_gpu else event.text
-            yield Judgement("hung-task", event, severity, what, why)
+        if event.kind != "hung-task":
+            continue
+        if _is_after(errors, event):
+            what, why = f"{event.text}, after a GPU error", "the driver may hang"
+            yield Judgement("hung-task", event, Severity.WARN, what, why)
+        else:
+            why = "without a GPU error: storage, mostly"
+            yield Judgement("hung-task", event, Severity.OK, event.text, why)
+
+
+def hung_in_driver(seen: Seen) -> Iterator[KernelEvent]:
+    """Stuck tasks that are the GPU stack's own, or that got stuck after a GPU error."""
+    errors = _errors(seen)
+    for event in seen.events:
+        is_own = event.kind == "hung-task" and (event.process or "").startswith(_STACK)
+        if is_own or (event.kind == "hung-task" and _is_after(errors, event)):
+            yield event
+
+
+def _errors(seen: Seen) -> list[KernelEvent]:
+    """What hangs a driver: errors that still stand, and its clean-up behind a process."""
+    judged = (*xids(seen), *lost(seen))
+    return [
+        one.event
+        for one in judged
+        if one.severity > Severity.OK
+        or (one.event.code == CLEAN_UP and not seen.settled_by(one.event))
+    ]
+
+
+def _is_after(errors: list[KernelEvent], task: KernelEvent) -> bool:
+    return any(
+        error.sequence < task.sequence
+        and (error.code != CLEAN_UP or task.at_s - error.at_s < _CLEAN_UP_S)
+        for error in errors
+    )

@@ -26,30 +26,32 @@ _PCIE: dict[str, tuple[Severity, str]] = {
     "narrow": (Severity.OK, "what the slot can do, said at boot"),
 }
 _DISK: dict[str, tuple[Severity, str]] = {
-    "gone": (Severity.DRAIN_WHEN_IDLE, "the kernel gave the disk up"),
+    "gone": (Severity.DRAIN_WHEN_IDLE, "the kernel gave it up"),
     "array-failed": (Severity.DRAIN_WHEN_IDLE, "the array lost more disks than it can"),
     "array-degraded": (Severity.WARN, "the array goes on without a disk"),
     "reset": (Severity.WARN, "the disk stopped and was reset"),
     "timeout": (Severity.WARN, "the disk answered too late"),
     "medium": (Severity.WARN, "the disk cannot read what it stored"),
+    "target": (Severity.WARN, "the disk refused a command, as many do a trim"),
     "io": (Severity.WARN, "the disk did not do as asked"),
 }
+_DISK_WEATHER = ("reset", "timeout", "medium", "io")
+"""What every disk has once; often, it is going."""
 _FILE_SYSTEM: dict[str, tuple[Severity, str]] = {
     "read-only": (Severity.DRAIN, "the kernel lets nothing be written after errors"),
     "shut-down": (Severity.DRAIN, "the file system gave up after errors"),
     "error": (Severity.DRAIN_WHEN_IDLE, "the file system is damaged"),
+    "not-mounted": (Severity.WARN, "it could not be mounted; `disk-missing` decides"),
 }
 
 
 def adapters(seen: Seen) -> Iterator[Judgement]:
-    """What mlx5 says of its adapter."""
+    """What mlx5 says of its adapter; one time-out is weather."""
+    limit = seen.settings.thresholds.repeated
     for event in _of_kind(seen, "nic"):
         severity, why = _NIC[event.what]
-        if (
-            event.what == "transmit-timeout"
-            and event.count >= seen.settings.thresholds.repeated
-        ):
-            severity = Severity.DRAIN_WHEN_IDLE
+        if event.what == "transmit-timeout" and event.per_hour >= limit:
+            severity, why = Severity.DRAIN_WHEN_IDLE, _often(event)
         yield Judgement("nic-fault", event, severity, event.text, why)
 
 
@@ -59,7 +61,7 @@ def links(seen: Seen) -> Iterator[Judgement]:
     for event in _of_kind(seen, "link"):
         often = event.per_hour >= limit
         severity = Severity.WARN if often else Severity.OK
-        why = f"{event.per_hour} times within an hour" if often else "whether it is up decides"
+        why = _often(event) if often else "whether it is up decides"
         yield Judgement("link-flapping", event, severity, event.text, why)
 
 
@@ -69,7 +71,7 @@ def pcie(seen: Seen) -> Iterator[Judgement]:
         if event.what == "recovered":
             continue
         severity, why = _PCIE[event.what]
-        if event.what == "fatal" and seen.was_after(event, "pcie", "recovered"):
+        if event.what == "fatal" and seen.was_after(event, "recovered"):
             severity, why = Severity.WARN, "its driver took the device up again"
         yield Judgement("pcie-error", event, severity, event.text, why)
 
@@ -81,6 +83,8 @@ def memory(seen: Seen) -> Iterator[Judgement]:
             severity, why = Severity.DRAIN_WHEN_IDLE, "data in memory was wrong"
             if event.what == "corrected":
                 severity, why = Severity.OK, "corrected by ECC"
+            elif event.what == "recovered":
+                severity, why = Severity.WARN, "the page was taken out before it did harm"
             elif event.what == "deferred":
                 severity, why = Severity.WARN, "wrong data that nothing has used yet"
             elif kind == "machine-check" and 0 < event.at_s < _BOOT_S:
@@ -89,19 +93,22 @@ def memory(seen: Seen) -> Iterator[Judgement]:
 
 
 def disks(seen: Seen) -> Iterator[Judgement]:
-    """One error is a warning, many of one disk are a fault."""
+    """One error is a warning, many of one disk within an hour are a fault."""
     limit = seen.settings.thresholds.disk_errors
     for event in _of_kind(seen, "disk"):
         severity, why = _DISK[event.what]
-        if severity is Severity.WARN and event.count >= limit:
-            severity = Severity.DRAIN_WHEN_IDLE
-        yield Judgement("disk-error", event, severity, event.text, why)
+        if event.what in _DISK_WEATHER and event.per_hour >= limit:
+            severity, why = Severity.DRAIN_WHEN_IDLE, _often(event)
+        check = "drive-missing" if event.what == "gone" else "disk-error"
+        yield Judgement(check, event, severity, event.text, why)
 
 
 def file_systems(seen: Seen) -> Iterator[Judgement]:
-    """A file system that the kernel found damaged."""
+    """A file system that the kernel found damaged; one that it would not mount harms nothing."""
     for event in _of_kind(seen, "file-system"):
         severity, why = _FILE_SYSTEM[event.what]
+        if seen.was_after(event, "not-mounted"):
+            severity, why = _FILE_SYSTEM["not-mounted"]
         yield Judgement("file-system-error", event, severity, event.text, why)
 
 
@@ -114,12 +121,7 @@ def file_servers(seen: Seen) -> Iterator[Judgement]:
             why = "what held the locks may have lost data"
             yield Judgement("nfs-silent", event, Severity.WARN, event.text, why)
             continue
-        back = any(
-            other.what == "answers"
-            and other.device == event.device
-            and other.sequence > event.sequence
-            for other in _of_kind(seen, "nfs")
-        )
+        back = seen.was_after(event, "answers")
         severity = Severity.OK if back else Severity.WARN
         why = "settled: it answered after it" if back else "has not answered since"
         yield Judgement("nfs-silent", event, severity, event.text, why)
@@ -131,6 +133,10 @@ def killed(seen: Seen) -> Iterator[Judgement]:
         yield Judgement(
             "oom-kill", event, Severity.OK, event.text, "the job's own want of memory"
         )
+
+
+def _often(event: KernelEvent) -> str:
+    return f"{event.per_hour} times within an hour"
 
 
 def _of_kind(seen: Seen, kind: str) -> tuple[KernelEvent, ...]:

@@ -2,9 +2,10 @@
 
 import msgspec
 
+from slurm_resilience.node.checks.check import Heals
 from slurm_resilience.node.facts import NodeFacts
 from slurm_resilience.node.findings import Severity
-from slurm_resilience.node.kernel_lines import KernelEvent, normalised_pci
+from slurm_resilience.node.kernel_lines import KernelEvent
 from slurm_resilience.node.kernel_lines.reading import is_recovery
 from slurm_resilience.node.settings import NodeSettings
 
@@ -13,13 +14,15 @@ class Judgement(msgspec.Struct, frozen=True):
     """One event and what it means."""
 
     check: str
-    """The rule that says so."""
+    """The check that it is a finding of."""
     event: KernelEvent
     severity: Severity
     what: str
     """The fault, in a few words."""
     why: str
     """Why it is as bad as that, or what helps."""
+    heals: Heals | None = None
+    """What makes it go, where *why* says nothing else."""
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -47,32 +50,31 @@ class Seen(msgspec.Struct, frozen=True):
             event for event in self.events if event.kind == kind and not self.settled_by(event)
         )
 
-    def was_after(self, event: KernelEvent, kind: str, what: str) -> bool:
-        """Whether a message of that sort came after *event*."""
+    def was_after(self, event: KernelEvent, what: str) -> bool:
+        """Whether a message of that sort, of the same device, came after *event*."""
         return any(
-            other.kind == kind and other.what == what and other.sequence > event.sequence
+            (other.kind, other.device, other.what) == (event.kind, event.device, what)
+            and other.sequence > event.sequence
             for other in self.events
         )
 
     def pending(self, pci: str | None) -> bool | None:
         """Whether NVML says that a row or page of that GPU waits for a reset."""
-        for gpu in self.facts.gpus or ():
-            if gpu.pci and normalised_pci(gpu.pci) == pci:
-                return gpu.retired_pending if gpu.remap_pending is None else gpu.remap_pending
-        return None
+        gpu = self.facts.gpu_at(pci)
+        if gpu is None:
+            return None
+        return gpu.retired_pending if gpu.remap_pending is None else gpu.remap_pending
 
     def uncorrected(self, pci: str | None) -> int | None:
         """How many uncorrected errors NVML has counted on that GPU since its last reset."""
-        for gpu in self.facts.gpus or ():
-            if gpu.pci and normalised_pci(gpu.pci) == pci:
-                return gpu.ecc_uncorrected
-        return None
+        gpu = self.facts.gpu_at(pci)
+        return gpu.ecc_uncorrected if gpu else None
 
 
 def seen_in(facts: NodeFacts, settings: NodeSettings) -> Seen:
     """What the kernel events of *facts* are judged by."""
     events = facts.kernel_events or ()
-    places = {gpu.uuid: normalised_pci(gpu.pci) for gpu in facts.gpus or () if gpu.pci}
+    places = {gpu.uuid: gpu.pci for gpu in facts.gpus or () if gpu.pci}
     resets: dict[str, int] = {}
     loaded = -1
     for event in events:
