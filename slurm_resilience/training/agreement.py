@@ -7,12 +7,15 @@ last rank said it. Once ranks are lost, each of those left decides for itself.
 """
 
 import logging
+from datetime import timedelta
 from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
 
 from slurm_resilience.training.peers import Peers
+
+LAST_WORD = timedelta(seconds=2)
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +68,17 @@ class Agreement:
             return SILENCE
         stop, save, busy = self._said.tolist()
         return Word(bool(stop), bool(save), bool(busy))
+
+    def end(self) -> None:
+        """Say no more; waits a little for the last word to reach all."""
+        group, self._group = self._group, None
+        try:
+            if self._work is not None:
+                self._work.wait(LAST_WORD)
+        except RuntimeError:
+            return
+        self._work = self._said = None
+        self._peers.leave(group)
 
     def _lose(self, error: RuntimeError) -> None:
         # Not raised: the training's own collectives fail too, and say more about where.

@@ -12,7 +12,7 @@ import logging
 import os
 import platform
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import NamedTuple, TypeVar
 
@@ -72,6 +72,24 @@ class Peers:
                 "GLOO_SOCKET_IFNAME names the interface that connects the nodes"
             ) from error
         return group
+
+    def leave(self, group: dist.ProcessGroup | None) -> None:
+        """
+        Give up a group on which nothing is under way.
+
+        Its threads end with it. One that is still to let go of a tensor when the interpreter ends
+        would abort the process.
+        """
+        if group is not None and not self.lost and dist.is_initialized():
+            with suppress(
+                ValueError, AssertionError, RuntimeError
+            ):  # the user's script was first
+                dist.destroy_process_group(group)
+
+    def end(self) -> None:
+        """Exchange no more."""
+        group, self._group = self._group, None
+        self.leave(group)
 
     def log_level(self, level: int) -> int:
         """*level* on rank 0, INFO on the others: what all of them see is said once."""

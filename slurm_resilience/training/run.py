@@ -61,7 +61,7 @@ class Run:
         self._directory = checkpoints.path
         self._schedule = _schedule(checkpoints.due)
         self._loss: Loss = None
-        self._is_skipping = False
+        self._is_skipping = self._is_closed = False
         self._pid = os.getpid()
         self._peers = Peers(timeout_s=timeout_minutes * 60)
         self._agreement = None if self._peers.alone else Agreement(self._peers)
@@ -84,7 +84,7 @@ class Run:
         the disk is full or fails, `CheckpointLoadError` where no checkpoint is sound or the
         newest sound one does not fit the state, `UsageError` where the state cannot be saved.
         """
-        if self._saver:
+        if self._saver or self._is_closed:
             raise UsageError("Run: restore() was called before; make a new Run to begin again")
         self._beat(Phase.LOAD)
         before = self._peers.most(self._saved_before)
@@ -171,9 +171,12 @@ class Run:
         if self._surroundings:
             self._surroundings.close()
             self._surroundings = None
-        if self._saver:
-            self._saver.close()
-            self._saver = None
+        if self._agreement:
+            self._agreement.end()
+            self._agreement = None
+        if self._saver is None or self._saver.close():
+            self._peers.end()
+        self._saver, self._is_closed = None, True
         self._notice.give_back()
         self._pulse.close()
 

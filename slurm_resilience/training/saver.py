@@ -159,12 +159,16 @@ class Saver:
             self._peers.log_level(logging.ERROR), "%s%s", news, outlook, exc_info=unexpected
         )
 
-    def close(self) -> None:
-        """Take no more. A save in progress goes on; the directory is ours until it has ended."""
+    def close(self) -> bool:
+        """
+        Take no more; whether nothing is being saved. What is goes on, and the directory is ours until
+        it has ended.
+        """
         if self._pending:
             atexit.register(self._end, os.getpid())
         elif self._claim:
             self._claim.release()
+        return self._pending is None
 
     def _end(self, pid: int) -> None:
         if os.getpid() == pid:  # a forked child has no such thread

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -140,6 +142,23 @@ def test_a_signal_still_stops_a_rank_that_has_lost_another(
     assert "is not saved: lost other ranks" in survivor
     assert int(survivor.split()[-2]) < 15
     assert steps_saved(directory)[-1] >= 9
+
+
+def test_ranks_that_come_to_their_end_do_not_abort(tmp_path: Path) -> None:
+    """Also where the script leaves torch's groups as they are; three times, for it is a race."""
+    torchrun = Path(sysconfig.get_path("scripts")) / "torchrun"
+    program = Path(__file__).parent / "programs" / "short_training.py"
+    options = ["--standalone", "--nproc-per-node=2"]
+    command = [str(torchrun), *options, str(program), str(tmp_path / "c")]
+
+    for _ in range(3):
+        ended = subprocess.run(
+            command, capture_output=True, text=True, timeout=120, check=False,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )  # fmt: skip
+        assert ended.returncode == 0, ended.stderr
+
+    assert steps_saved(tmp_path / "c") == [19, 39, 59]
 
 
 def test_a_rank_that_is_silent_is_given_up(tmp_path: Path) -> None:
