@@ -6,6 +6,9 @@ from functools import total_ordering
 
 import msgspec
 
+from slurm_resilience.node.checks import CHECKS
+from slurm_resilience.node.checks.check import Heals
+
 
 @total_ordering
 class Severity(Enum):
@@ -36,6 +39,20 @@ class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     """Index of the GPU that it concerns alone; None: it concerns the whole node."""
     sequence: int | None = None
     """Kernel record number of the evidence, where that is a kernel message."""
+    heals: Heals | None = None
+    """What makes just this one go, where its check knows several ways; None: as the check says."""
+
+    @property
+    def healed_by(self) -> Heals:
+        """What makes it go."""
+        return self.heals or CHECKS[self.check].heals
+
+    @property
+    def told(self) -> str:
+        """In one line, with what helps where new work may not start."""
+        helps = self.severity >= Severity.DRAIN_WHEN_IDLE and self.healed_by != "itself"
+        line = f"{self.check} {self.subject}: {self.detail}"
+        return f"{line}; {self.healed_by}" if helps else line
 
 
 def worst(findings: Iterable[Finding]) -> Severity:

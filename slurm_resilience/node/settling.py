@@ -65,9 +65,8 @@ def settle(
     loaded, history = history, policy.settle(history, place.boot, standing)
     now = Situation(
         place.node, place.hook, policy.unsettled(findings, history), standing, history,
-        observe=settings.mode == "observe", resume_after=settings.resume_after,
-        restarted=_is_restarted(facts, standing, history), drains=settings.drains, strikes=_strikes(place),
-        things=strikes.things_of(facts), blind=_blind(facts),
+        settings=settings, restarted=_is_restarted(facts, standing, history),
+        strikes=_strikes(place), things=strikes.things_of(facts), blind=facts.silent,
     )  # fmt: skip
     decision = _carry_out(place, now, policy.decide_node(now), answer_by)
     unkept = {
@@ -95,10 +94,6 @@ def _is_restarted(facts: NodeFacts, standing: Standing | None, history: History)
         return False
     thing = strikes.things_of(facts).get(held.subject) or strikes.Thing(held.subject)
     return is_restarted(facts.kernel_events or (), thing, after=history.written_at)
-
-
-def _blind(facts: NodeFacts) -> frozenset[str]:
-    return frozenset(name.partition(":")[0] for name in (*facts.unread, *facts.hung))
 
 
 def _strikes(place: Place) -> tuple[Strike, ...]:
@@ -160,8 +155,8 @@ def _taken_back(place: Place, now: Situation, drain: Drain) -> Keep | None:
 
     Where a fault is everywhere at once, all nodes look, see room and drain within the same second.
     """
-    drains = now.drains
-    if drains.most_percent == 100 or (now.standing and now.standing.drained):  # noqa: PLR2004 - no limit
+    drains = now.settings.drains
+    if not budget.is_limited(drains) or (now.standing and now.standing.drained):
         return None
     time.sleep(NEXT_SECOND_S)
     answer_by = time.monotonic() + place.config.node.budgets.slurm_s

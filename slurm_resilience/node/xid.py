@@ -105,7 +105,8 @@ def heals_of(event: KernelEvent) -> Heals | None:
     """What makes the fault go, where NVIDIA's action or the line itself says so."""
     code = event.code or 0
     if code == RECOVERY_CHANGED:
-        return "reboot" if "reboot" in _recovery_of(event) else None
+        word = _recovery_of(event)
+        return "reboot" if "reboot" in word else "reset" if "reset" in word else None
     return _HEALS.get(code) or _HEALS_BY.get(action_of(code))
 
 

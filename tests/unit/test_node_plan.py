@@ -9,6 +9,7 @@ from slurm_resilience.config import Config, parse
 from slurm_resilience.errors import ConfigError
 from slurm_resilience.node.checks import GROUPS
 from slurm_resilience.node.plan import plan_of
+from slurm_resilience.node.policy.lifting import CENTRAL
 
 EVERYTHING = """
 node:
@@ -34,6 +35,15 @@ def test_every_check_of_the_host_has_a_probe_that_is_asked(group: str) -> None:
     asked = {name.partition(":")[0] for name in probes(EVERYTHING, "health")}
 
     assert {check.probe for check in GROUPS[group].values()} <= asked
+
+
+def test_a_node_is_given_back_on_all_that_the_prolog_asks() -> None:
+    """Else the next prolog would drain it again."""
+    links = "node: {expect: {links: {mlx5_0: {}}, disks: {/scratch: {}}}}"
+
+    asked = {name.partition(":")[0] for name in probes(links, "prolog")}
+
+    assert asked | {"nvml"} == CENTRAL
 
 
 def test_the_prolog_starts_no_tool() -> None:

@@ -32,7 +32,7 @@ from slurm_resilience.node.policy.standing import (
     joined,
 )
 from slurm_resilience.node.policy.strikes import Strike, Thing
-from slurm_resilience.node.settings import Drains
+from slurm_resilience.node.settings import Drains, NodeSettings
 from slurm_resilience.slurm.values import Node
 from tests.fakes import FakeSlurm
 
@@ -44,6 +44,9 @@ REMAP_FAILED = Finding("row-remap-failed", Severity.DRAIN, "gpu3", "needs replac
 REMAP_PENDING = Finding("row-remap-pending", Severity.DRAIN_WHEN_IDLE, "gpu3", "reset", gpu=3)
 XID = Finding("xid", Severity.DRAIN, "gpu1", "Xid 79 fell off", gpu=1, sequence=70)
 HUNG = Finding("probe-hung", Severity.UNKNOWN, "nvml", "no answer in its time")
+
+
+SUPPLY = Finding("power-supply", Severity.DRAIN, "PS1 Status", "failure detected")
 
 
 def drained(reason: str) -> Standing:
@@ -58,6 +61,7 @@ OURS_XID_EARLIER = drained(f"{OURS}xid gpu1: Xid 79 fell off {EARLIER}")
 OURS_STRIKES = drained(f"{OURS}strikes node: 3 in a day")
 OURS_PENDING = drained(f"{OURS}row-remap-pending gpu3: reset {THIS}")
 OURS_FORMER = drained(f"{OURS}row-remap-is-pending gpu3: reset {THIS}")
+OURS_SUPPLY = drained(reason_of(SUPPLY, BOOT))
 ADMIN = drained("swap DIMM 4, ask Ann")
 NAMELESS = drained("")
 NOT_RESPONDING = replace(FREE, reason="Not responding")
@@ -65,6 +69,7 @@ NOT_RESPONDING = replace(FREE, reason="Not responding")
 CARD = Thing("gpu3", "GPU-3", "0000:3b:00.0")
 STRIKE = Strike("row-remap-pending", CARD, at=0.0)
 
+OBSERVE = NodeSettings(mode="observe")
 CLEAN_TWICE = History(BOOT, clean=2, drained_at=70)
 
 
@@ -81,7 +86,7 @@ def situation(**changes: object) -> Situation:
         pytest.param({"findings": (HUNG,)}, "Keep fit", id="a-hung-probe-never-drains"),
         pytest.param({"findings": ()}, "Keep fit", id="fit"),
         pytest.param(
-            {"findings": (REMAP_FAILED,), "observe": True},
+            {"findings": (REMAP_FAILED,), "settings": OBSERVE},
             "Keep observing only: would be drained",
             id="observe",
         ),
@@ -109,6 +114,20 @@ def situation(**changes: object) -> Situation:
             id="same",
         ),
         pytest.param(
+            {"findings": (SUPPLY,), "standing": OURS_SUPPLY},
+            "Keep drained for it",
+            id="the-same-with-spaces-in-its-name",
+        ),
+        pytest.param(
+            {
+                "standing": OURS_SUPPLY,
+                "history": CLEAN_TWICE,
+                "findings": (replace(SUPPLY, severity=Severity.UNKNOWN),),
+            },
+            "Keep not everything",
+            id="not-seen-with-spaces-in-its-name",
+        ),
+        pytest.param(
             {"findings": (REMAP_FAILED,), "standing": OURS_DISK}, "Drain", id="for-worse-by-now"
         ),
         pytest.param(
@@ -130,7 +149,7 @@ def situation(**changes: object) -> Situation:
             id="a-prolog-gives-nothing-back",
         ),
         pytest.param(
-            {"standing": OURS_DISK, "history": CLEAN_TWICE, "observe": True},
+            {"standing": OURS_DISK, "history": CLEAN_TWICE, "settings": OBSERVE},
             "Keep observing only: would be given back",
             id="observe-gives-nothing-back",
         ),
@@ -212,6 +231,23 @@ def situation(**changes: object) -> Situation:
         ),
         pytest.param(
             {
+                "standing": OURS_DISK,
+                "history": CLEAN_TWICE,
+                "strikes": (Strike("disk-full", Thing("/tmp"), at=0.0),) * 3,
+            },
+            "Resume",
+            id="what-heals-by-itself-makes-no-loop",
+        ),
+        pytest.param(
+            {
+                "standing": drained(f"{OURS}xid gpu1: Xid 64 row; repair {EARLIER}"),
+                "history": CLEAN_TWICE,
+            },
+            "Keep it needs a repair: only a person",
+            id="an-xid-that-no-reset-mends",
+        ),
+        pytest.param(
+            {
                 "standing": OURS_PENDING,
                 "history": CLEAN_TWICE,
                 "strikes": (STRIKE,) * 3,
@@ -242,7 +278,7 @@ def situation(**changes: object) -> Situation:
             {
                 "findings": (REMAP_FAILED,),
                 "standing": replace(FREE, ours=("n2", "n3")),
-                "drains": Drains(most_percent=100),
+                "settings": NodeSettings(drains=Drains(most_percent=100)),
             },
             "Drain",
             id="no-limit",
@@ -304,8 +340,11 @@ situations = st.builds(
     findings,
     standings,
     histories,
-    observe=st.booleans(),
-    resume_after=st.integers(1, 4),
+    settings=st.builds(
+        NodeSettings,
+        mode=st.sampled_from(["enforce", "observe"]),
+        resume_after=st.integers(1, 4),
+    ),
     restarted=st.booleans(),
 )
 
@@ -473,9 +512,13 @@ def test_a_reload_is_remembered_through_all_clean_passes() -> None:
         (REMAP_PENDING, (replace(STRIKE, thing=replace(CARD, uuid="")),), "; 2nd time in 30 days, reboot"),
         (REMAP_FAILED, (replace(STRIKE, check="row-remap-failed"),), "; repair"),
         (Finding("disk-full", Severity.DRAIN, "/tmp", "99 %"), (), ""),
+        (Finding("disk-full", Severity.DRAIN, "/tmp", "99 %"), (Strike("disk-full", Thing("/tmp"), 0.0),) * 2, ""),
+        (XID, (), "; reset"),
+        (replace(XID, heals="reboot"), (), "; reboot"),
+        (replace(XID, heals="repair"), (Strike("xid", Thing("gpu1"), 0.0),), "; repair"),
     ],
     ids=["first", "second", "third", "later", "another-check", "another-card", "same-slot-no-uuid",
-         "repair-stays", "heals-itself"],
+         "repair-stays", "heals-itself", "heals-itself-again", "as-its-check", "as-the-finding", "as-the-finding-again"],
 )  # fmt: skip
 def test_what_helps_less_each_time_is_not_advised_again(
     finding: Finding, strikes: tuple[Strike, ...], advised: str
@@ -502,6 +545,13 @@ def test_a_drain_is_one_strike_while_it_stands() -> None:
 
     assert [strike.check for strike in strikes] == ["row-remap-pending", "xid"]
     assert strikes[0].thing == CARD
+
+
+def test_what_heals_by_itself_is_no_strike() -> None:
+    """A disk that users fill each week is not to be replaced."""
+    now = situation(findings=(Finding("disk-full", Severity.DRAIN, "/tmp", "99 %"),))
+
+    assert strike_of(now, decide_node(now), at=1.0) is None
 
 
 # ── several at once, and the first minutes ──────────────────────────────────────────────────
@@ -533,9 +583,15 @@ LINK = Finding("link-down", Severity.DRAIN, "mlx5_0:1", "Polling")
         (LINK, 120, Severity.DRAIN),
         (replace(LINK, severity=Severity.WARN), 30, Severity.WARN),
         (REMAP_PENDING, 30, Severity.DRAIN_WHEN_IDLE),
+        (Finding("driver-not-loaded", Severity.DRAIN, "node", "8 GPUs"), 10, Severity.UNKNOWN),
+        (Finding("gpu-missing", Severity.DRAIN, "node", "7 of 8"), 10, Severity.UNKNOWN),
+        (Finding("nvlink-down", Severity.DRAIN_WHEN_IDLE, "gpu3", "0 of 18"), 10, Severity.UNKNOWN),
+        (Finding("service-down", Severity.DRAIN_WHEN_IDLE, "sssd", "inactive"), 10, Severity.UNKNOWN),
+        (Finding("disk-full", Severity.DRAIN, "/tmp", "99 %"), 10, Severity.DRAIN),
     ],
-    ids=["may-still-come", "should-be-there", "a-warning-stays", "no-waiting-mends-it"],
-)
+    ids=["may-still-come", "should-be-there", "a-warning-stays", "no-waiting-mends-it", "driver",
+         "gpus", "nvlinks", "a-service", "full-is-full"],
+)  # fmt: skip
 def test_the_first_minutes_after_boot(
     finding: Finding, up_s: float, severity: Severity
 ) -> None:

@@ -14,7 +14,7 @@ from slurm_resilience.node.checks import CHECKS
 from slurm_resilience.node.findings import Finding, Severity, is_unfit
 from slurm_resilience.node.policy.budget import has_room, is_over, over_budget
 from slurm_resilience.node.policy.lifting import is_cleared, missing_for_resume
-from slurm_resilience.node.policy.reason import is_ours, parse_reason, reason_of
+from slurm_resilience.node.policy.reason import is_ours, parse_reason, reason_of, written
 from slurm_resilience.node.policy.standing import (
     Decision,
     Drain,
@@ -57,14 +57,14 @@ def after_boot(
     """
     Findings as they count *up_s* seconds after boot.
 
-    Links, mounts and services come up one after the other: what heals by itself is not known
-    before *grace_s*. What no waiting mends counts at once.
+    The driver, links, mounts and services come up one after the other: what is not there is not
+    missed before *grace_s*. What no waiting mends counts at once.
     """
     if up_s >= grace_s:
         return tuple(findings)
     return tuple(
         _unknown_yet(finding, up_s)
-        if CHECKS[finding.check].heals == "itself" and is_unfit([finding])
+        if CHECKS[finding.check].comes_up and is_unfit([finding])
         else finding
         for finding in findings
     )
@@ -130,8 +130,14 @@ def remember(now: Situation, decision: Decision, *, newest: int) -> History:
 
 
 def strike_of(now: Situation, decision: Decision, *, at: float) -> Strike | None:
-    """The strike that a drain is, once for each cause while it stands."""
+    """
+    The strike that a drain is, once for each cause while it stands.
+
+    A disk that fills up again, a link that goes down again: no new part helps against those.
+    """
     if not isinstance(decision, Drain) or _key(decision) in now.history.struck:
+        return None
+    if CHECKS[decision.check].heals == "itself":
         return None
     return Strike(decision.check, now.thing(decision.subject), at)
 
@@ -143,15 +149,15 @@ def _key(cause: Drain | Finding) -> str:
 def _for_unfit(now: Situation, standing: Standing) -> Decision:
     first = max(now.findings, key=lambda finding: finding.severity)
     held = parse_reason(standing.reason) if standing.drained else None
-    if held and (held.check, held.subject) == (first.check, first.subject):
-        if is_over(now.node, standing, now.drains):
+    if held and (held.check, held.subject) == (first.check, written(first.subject)):
+        if is_over(now.node, standing, now.settings.drains):
             # Another hook is just taking it back: no status of ours may drain the node after that.
-            return over_budget(now.node, standing, now.drains, standing.reason)
+            return over_budget(now.node, standing, now.settings.drains, standing.reason)
         return Keep(now.node, "drained for it already")
     # At once, also where jobs run: to Slurm a drain ends nothing, and starts nothing.
     reason = reason_of(first, now.history.boot, _advice(now, first))
     if not has_room(now, standing):
-        return over_budget(now.node, standing, now.drains, reason)
+        return over_budget(now.node, standing, now.settings.drains, reason)
     if now.observe:
         return Keep(now.node, f"observing only: would be drained: {reason}")
     return Drain(now.node, reason, first.check, first.subject)
@@ -160,4 +166,4 @@ def _for_unfit(now: Situation, standing: Standing) -> Decision:
 def _advice(now: Situation, first: Finding) -> str:
     before = times(now.strikes, first.check, now.thing(first.subject))
     nth = before if _key(first) in now.history.struck else before + 1
-    return advice(CHECKS[first.check].heals, nth, within_s=now.drains.repeats_s)
+    return advice(first.healed_by, nth, within_s=now.settings.drains.repeats_s)

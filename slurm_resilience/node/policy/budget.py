@@ -9,7 +9,10 @@ at half of the nodes, too).
 from slurm_resilience.node.policy.standing import Keep, Situation, Standing
 from slurm_resilience.node.settings import Drains
 
-_NO_LIMIT = 100
+
+def is_limited(drains: Drains) -> bool:
+    """Whether there can be one drain too many."""
+    return drains.most_percent < 100  # noqa: PLR2004 - per cent
 
 
 def most_drained(standing: Standing, drains: Drains) -> int:
@@ -24,9 +27,7 @@ def is_over(node: str, standing: Standing, drains: Drains) -> bool:
     Of several that drained at the same moment each asks this of itself. All see the same order,
     so they agree who goes back.
     """
-    if drains.most_percent == _NO_LIMIT or node not in standing.ours:
-        return False
-    return standing.ours.index(node) >= most_drained(standing, drains)
+    return node in standing.ours[most_drained(standing, drains) :]
 
 
 def over_budget(node: str, standing: Standing, drains: Drains, wanted: str) -> Keep:
@@ -42,6 +43,5 @@ def over_budget(node: str, standing: Standing, drains: Drains, wanted: str) -> K
 
 
 def has_room(now: Situation, standing: Standing) -> bool:
-    if standing.drained or now.drains.most_percent == _NO_LIMIT:
-        return True
-    return len(standing.ours) < most_drained(standing, now.drains)
+    """Whether this node may be drained, too; one that is drained already is no more than before."""
+    return standing.drained or len(standing.ours) < most_drained(standing, now.settings.drains)

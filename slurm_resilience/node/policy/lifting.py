@@ -5,12 +5,12 @@ from collections.abc import Iterable, Sequence
 from slurm_resilience.node.checks import CHECKS
 from slurm_resilience.node.findings import Severity, is_unfit
 from slurm_resilience.node.kernel_lines import KernelEvent
-from slurm_resilience.node.policy.reason import Reason, parse_reason, short
+from slurm_resilience.node.policy.reason import Reason, parse_reason, short, written
 from slurm_resilience.node.policy.standing import Situation, Standing
 from slurm_resilience.node.policy.strikes import LOOP, Strike, Thing, is_same, times
 from slurm_resilience.node.settings import BLIND
 
-_CENTRAL = frozenset({"disk", "kernel_log", "network", "nvml"})
+CENTRAL = frozenset({"disk", "kernel_log", "network", "nvml"})
 """The probes that a prolog asks too."""
 
 
@@ -43,13 +43,13 @@ def is_cleared(now: Situation, standing: Standing | None) -> bool:
         return False
     held = parse_reason(standing.reason) if standing else None
     check = CHECKS.get(held.check) if held else None
-    matters = _CENTRAL | {check.probe} if check else _CENTRAL
+    matters = CENTRAL | {check.probe} if check else CENTRAL
     unknown = [one for one in now.findings if one.severity is Severity.UNKNOWN]
     unseen = {one.subject.partition(":")[0] for one in unknown if one.check in BLIND}
     return not (
         matters & (now.blind | unseen)
         or any(one.check not in BLIND or one.gpu is not None for one in unknown)
-        or any(held and one.subject == held.subject for one in unknown)
+        or any(held and written(one.subject) == held.subject for one in unknown)
     )
 
 
@@ -68,8 +68,8 @@ def is_restarted(events: Iterable[KernelEvent], thing: Thing, *, after: int) -> 
 
 def _not_yet(now: Situation) -> str:
     passes = now.history.clean + 1
-    if passes < now.resume_after:
-        return f"clean {passes} of {now.resume_after} times"
+    if passes < now.settings.resume_after:
+        return f"clean {passes} of {now.settings.resume_after} times"
     return "observing only: would be given back" if now.observe else ""
 
 
@@ -77,8 +77,11 @@ def needs_a_person(held: Reason | None, strikes: Sequence[Strike], thing: Thing)
     """Why no health check gives the node back; empty where one may."""
     if held is None or held.check not in CHECKS:
         return "drained for what no check here can clear: only a person gives it back"
-    if CHECKS[held.check].heals == "repair":
+    heals = CHECKS[held.check].heals
+    if "repair" in {heals, held.advice}:
         return "it needs a repair: only a person gives it back"
+    if heals == "itself":
+        return ""
     if (count := times(strikes, held.check, thing)) >= LOOP:
         return f"drained for it {count} times: only a person gives it back"
     return ""

@@ -50,11 +50,16 @@ def short(boot_id: str) -> str:
 def reason_of(finding: Finding, boot_id: str, advice: str = "") -> str:
     """What an administrator sees in `sinfo -R`."""
     detail = _plain(finding.detail) or "-"
-    subject = _plain(finding.subject).replace(" ", "_")[:MOST_SUBJECT] or "node"
+    subject = written(finding.subject)
     tail = f"; {advice}" if advice else ""
     tail += f" [boot {short(boot_id)}]" if boot_id else ""
     text = f"{OURS}{finding.check} {subject}: {detail}"
     return text[: MOST_CHARACTERS - len(tail)].rstrip() + tail
+
+
+def written(subject: str) -> str:
+    """A subject as a reason holds it: sensors and paths may have spaces in their names."""
+    return _plain(subject).replace(" ", "_")[:MOST_SUBJECT] or "node"
 
 
 def _plain(text: str) -> str:

@@ -6,8 +6,9 @@ from typing import Literal
 import msgspec
 
 from slurm_resilience.node.findings import Finding
+from slurm_resilience.node.policy.reason import written
 from slurm_resilience.node.policy.strikes import Strike, Thing
-from slurm_resilience.node.settings import Drains
+from slurm_resilience.node.settings import NodeSettings
 
 Hook = Literal["prolog", "epilog", "health"]
 
@@ -108,11 +109,9 @@ class Situation(msgspec.Struct, frozen=True):
     standing: Standing | None
     """None: Slurm did not say."""
     history: History
-    observe: bool = False
-    resume_after: int = 3
+    settings: NodeSettings = NodeSettings()
     restarted: bool = False
     """The NVIDIA driver was loaded again, or the GPU reset, after our drain was written."""
-    drains: Drains = Drains()
     strikes: tuple[Strike, ...] = ()
     """Earlier drains that still count."""
     things: Mapping[str, Thing] = {}
@@ -122,4 +121,9 @@ class Situation(msgspec.Struct, frozen=True):
 
     def thing(self, subject: str) -> Thing:
         """What a subject stands for."""
-        return self.things.get(subject) or Thing(subject)
+        return self.things.get(subject) or Thing(written(subject))
+
+    @property
+    def observe(self) -> bool:
+        """Whether to say only what would be done."""
+        return self.settings.mode == "observe"

@@ -22,12 +22,6 @@ LOOP = 3
 _DAY_S = 24 * 3600.0
 _ORDINALS = {1: "st", 2: "nd", 3: "rd"}
 _TEENS = range(11, 14)
-_ADVICE: dict[Heals, str] = {
-    "itself": "",
-    "reset": "reset",
-    "reboot": "reboot",
-    "repair": "repair",
-}
 
 
 class Thing(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -84,8 +78,10 @@ def recent(strikes: Iterable[Strike], *, now: float, within_s: float) -> tuple[S
 
 def advice(heals: Heals, nth: int, *, within_s: float) -> str:
     """What helps, the *nth* time that a fault is found; a few words, none where time does."""
+    if heals == "itself":
+        return ""
     if nth <= 1 or heals == "repair":
-        return _ADVICE[heals]
+        return heals
     what = "reboot" if nth < LOOP else "replace"
     return f"{_ordinal(nth)} time in {max(1, round(within_s / _DAY_S))} days, {what}"
 
