@@ -13,7 +13,8 @@ and why the threshold is what it is. A check is switched off or set to another s
 *slow*: only the health check looks, and the prolog takes its word for `node.verdict_age_s`. *GPU*: of
 no concern to a job without GPUs. *heals by*: what makes the fault go, and so what has to happen before
 the health check gives the node back: itself, a GPU reset (or driver reload), a reboot, a repair
-(then only a person gives it back).
+(then only a person gives it back). *boot*: for `node.grace_s` after boot it is only said. *asked*:
+advice that no hook says, only `check`.
 
 This page is written by `scripts/checks_docs.py`.
 """
@@ -34,7 +35,12 @@ def main() -> None:
 
 
 def _marks(check: Check) -> str:
-    marks = {"slow": check.slow, "GPU": check.of_gpus}
+    marks = {
+        "slow": check.slow,
+        "GPU": check.of_gpus,
+        "boot": check.comes_up,
+        "asked": check.on_request,
+    }
     return ", ".join(name for name, is_so in marks.items() if is_so)
 
 

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from slurm_resilience.cli.printing import print_json, show
 from slurm_resilience.errors import UsageError
-from slurm_resilience.node.plan import PROFILES
-from slurm_resilience.node.survey import here
-from slurm_resilience.plain import plain
+from slurm_resilience.node.plan import PROFILES, here
 
 if TYPE_CHECKING:
     from slurm_resilience.config import Config
@@ -79,8 +78,7 @@ def _check(arguments: argparse.Namespace) -> int:
         findings = judge(facts, config.node)
     else:
         config = config.at(here())
-        facts = _read(config, arguments.profile)
-        findings = _with_memory(config, arguments.profile, judge(facts, config.node), facts)
+        facts, findings = _looked(config, arguments.profile)
     verdict = _verdict(findings)
     off = () if arguments.facts else _switched_off(config)
     if arguments.json:
@@ -90,14 +88,14 @@ def _check(arguments: argparse.Namespace) -> int:
             "findings": findings,
             "off": off,
         }
-        _print_json(document)
+        print_json(document)
     else:
-        _show(f"{facts.node}: {verdict}")
+        show(f"{facts.node}: {verdict}")
         for name in off:
-            _show(f"{'off':>16}  {name}, by a file on this node")
+            show(f"{'off':>16}  {name}, by a file on this node")
         for finding in findings:
             level = finding.severity.value
-            _show(f"{level:>16}  {finding.check} {finding.subject}: {finding.detail}")
+            show(f"{level:>16}  {finding.told}")
     return {"fit": FIT, "unfit": UNFIT, "undecided": UNDECIDED}[verdict]
 
 
@@ -113,28 +111,27 @@ def _facts(arguments: argparse.Namespace) -> int:
     if arguments.json:
         sys.stdout.write(to_json(facts).decode())
         return FIT
-    _show(f"{facts.node}  boot {facts.boot_id or '?'}")
-    _show(f"driver {facts.driver_version or facts.nvml_error or 'not read'}")
+    show(f"{facts.node}  boot {facts.boot_id or '?'}")
+    show(f"driver {facts.driver_version or facts.nvml_error or 'not read'}")
     for gpu in facts.gpus or ():
         state = "lost" if gpu.lost else f"{gpu.name or '?'}  {gpu.uuid or '?'}"
-        _show(f"gpu{gpu.index}  {gpu.pci or '?'}  {state}")
+        show(f"gpu{gpu.index}  {gpu.pci or '?'}  {state}")
     for link in facts.links or ():
         rate = f"  {link.rate_gbps:g} Gb/s" if link.rate_gbps else ""
-        _show(f"{link.name}  {link.state or '?'}{rate}")
+        show(f"{link.name}  {link.state or '?'}{rate}")
     for disk in facts.disks:
-        _show(f"{disk.path}  {disk.used_percent} % used")
+        show(f"{disk.path}  {disk.used_percent} % used")
     for event in facts.kernel_events or ():
         code = f" {event.code}" if event.code is not None else ""
-        _show(f"kernel  {event.kind}{code}  {event.pci or ''}  {event.text}")
+        show(f"kernel  {event.kind}{code}  {event.pci or ''}  {event.text}")
     for name, why in {**facts.unread, **dict.fromkeys(facts.hung, "no answer in time")}.items():
-        _show(f"not read: {name}: {why}")
+        show(f"not read: {name}: {why}")
     return FIT
 
 
 def _learn(arguments: argparse.Namespace) -> int:
     from slurm_resilience.config import load, to_yaml  # noqa: PLC0415
     from slurm_resilience.node.learning import as_profile, learn  # noqa: PLC0415
-    from slurm_resilience.node.rules import judge  # noqa: PLC0415
     from slurm_resilience.slurm.hostlist import expand  # noqa: PLC0415
 
     if arguments.json:
@@ -147,8 +144,7 @@ def _learn(arguments: argparse.Namespace) -> int:
     if not names:
         raise UsageError('--nodes: no node is named; for example "gpu[001-128]"')
     config = load(arguments.config).at(here())
-    facts = _read(config, "full")
-    findings = _with_memory(config, "full", judge(facts, config.node), facts)
+    facts, findings = _looked(config, "full")
     if (verdict := _verdict(findings)) != "fit":
         first = findings[0]
         raise UsageError(
@@ -187,26 +183,22 @@ def _read(config: "Config", profile: str) -> "NodeFacts":
     from slurm_resilience.node.plan import plan_of  # noqa: PLC0415
     from slurm_resilience.node.survey import read_facts  # noqa: PLC0415
 
-    return read_facts(plan_of(config), profile, node=here())
+    return read_facts(plan_of(config), profile)
 
 
-def _with_memory(
-    config: "Config", profile: str, findings: "tuple[Finding, ...]", facts: "NodeFacts"
-) -> "tuple[Finding, ...]":
-    """The findings as the hooks would count them, with what earlier hooks left."""
+def _looked(config: "Config", profile: str) -> "tuple[NodeFacts, tuple[Finding, ...]]":
+    """This node's facts, and the findings as the hooks would count them."""
     from slurm_resilience.node import policy  # noqa: PLC0415
+    from slurm_resilience.node.judging import judged  # noqa: PLC0415
     from slurm_resilience.node.plan import plan_of  # noqa: PLC0415
-    from slurm_resilience.node.rules import as_set  # noqa: PLC0415
     from slurm_resilience.node.state import recall, switches  # noqa: PLC0415
-    from slurm_resilience.node.survey import up_s  # noqa: PLC0415
 
     plan = plan_of(config)
-    findings = policy.after_boot(findings, up_s=up_s(), grace_s=config.node.grace_s)
-    if profile == "prolog":
-        findings += as_set(recall.slow_findings(plan, facts.boot_id), config.node)
-    findings = policy.without(findings, switches.switched_off(config.paths.state))
+    facts = _read(config, profile)
+    findings = judged(plan, profile, facts, config.node)
+    findings = policy.without(findings, switches.files_off(config.paths.state))
     history = policy.settle(recall.load(plan), facts.boot_id, None)
-    return policy.unsettled(findings, history)
+    return facts, policy.unsettled(findings, history)
 
 
 def _switched_off(config: "Config") -> tuple[str, ...]:
@@ -222,14 +214,3 @@ def _verdict(findings: "Sequence[Finding]") -> Verdict:
     if is_unfit(findings):
         return "unfit"
     return "fit" if is_clean(findings) else "undecided"
-
-
-def _print_json(document: dict[str, object]) -> None:
-    import msgspec  # noqa: PLC0415
-
-    print(msgspec.json.format(msgspec.json.encode(document)).decode())
-
-
-def _show(line: str) -> None:
-    """Print a line that holds what others named: processes, devices, paths."""
-    print(plain(line))

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from slurm_resilience.cli.printing import print_json, show
 from slurm_resilience.errors import UsageError
-from slurm_resilience.plain import plain
 
 if TYPE_CHECKING:
     from slurm_resilience.node.decoding import Decoded
@@ -34,8 +34,6 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _decode(arguments: argparse.Namespace) -> int:
-    import msgspec  # noqa: PLC0415
-
     from slurm_resilience.config import load  # noqa: PLC0415
     from slurm_resilience.node.decoding import decode  # noqa: PLC0415
     from slurm_resilience.node.settings import NodeSettings  # noqa: PLC0415
@@ -45,10 +43,10 @@ def _decode(arguments: argparse.Namespace) -> int:
         event for name in arguments.files for event in decode(_lines(name), settings, file=name)
     ]
     if arguments.json:
-        print(msgspec.json.format(msgspec.json.encode({"events": events})).decode())
+        print_json({"events": events})
     else:
         for event in events:
-            print(plain(_told(event)))
+            show(_told(event))
         if not events:
             print("nothing that tells of a fault")
     return 0

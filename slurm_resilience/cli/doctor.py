@@ -3,15 +3,13 @@
 import argparse
 import os
 
-import msgspec
-
 from slurm_resilience import config
+from slurm_resilience.cli.printing import print_json, show
 from slurm_resilience.doctor.facts import ClusterFacts
 from slurm_resilience.doctor.findings import Advice
 from slurm_resilience.doctor.looking import look
 from slurm_resilience.doctor.rules import judge
 from slurm_resilience.errors import ConfigError
-from slurm_resilience.plain import plain
 from slurm_resilience.slurm.connect import connect
 
 SOUND, UNSOUND = 0, 1
@@ -38,12 +36,12 @@ def _doctor(arguments: argparse.Namespace) -> int:
     advice = judge(facts)
     status = UNSOUND if any(one.level == "must" for one in advice) else SOUND
     if arguments.json:
-        print(msgspec.json.format(msgspec.json.encode(_document(facts, advice))).decode())
+        print_json(_document(facts, advice))
         return status
     for one in advice:
-        print(plain(f"{one.level:>6}  {one.subject}: {one.what}"))
+        show(f"{one.level:>6}  {one.subject}: {one.what}")
         if one.line:
-            print(plain(f"        {one.line}"))
+            show(f"        {one.line}")
     if os.geteuid() != 0:
         print("not root: what root alone may read was not looked at")
     return status

@@ -3,17 +3,15 @@
 import argparse
 import time
 
-import msgspec
-
 from slurm_resilience import config
+from slurm_resilience.cli.printing import print_json, show
 from slurm_resilience.errors import UsageError
 from slurm_resilience.node.explanation import Explanation, explain, shown
+from slurm_resilience.node.plan import here
 from slurm_resilience.node.policy import strikes
 from slurm_resilience.node.policy.reason import is_ours
 from slurm_resilience.node.policy.standing import Visited
 from slurm_resilience.node.state import recall, switches
-from slurm_resilience.node.survey import here
-from slurm_resilience.plain import plain
 from slurm_resilience.slurm.connect import connect
 from slurm_resilience.slurm.door import Slurm
 from slurm_resilience.slurm.values import Node
@@ -65,10 +63,10 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def _list(arguments: argparse.Namespace) -> int:
     ours = [node for node in _slurm().nodes() if node.is_drained and is_ours(node.reason)]
     if arguments.json:
-        print(msgspec.json.format(msgspec.json.encode(ours)).decode())
+        print_json(ours)
         return 0
     for node in ours:
-        _show(f"{node.name} {shown(node)} {node.reason}")
+        show(f"{node.name} {shown(node)} {node.reason}")
     if not ours:
         print("no node is drained by slurm-resilience")
     return 0
@@ -79,10 +77,10 @@ def _explain(arguments: argparse.Namespace) -> int:
     node = _known(connect(settings.slurm), arguments.node)
     told = explain(node, *_remembered(settings.at(node.name), node.name))
     if arguments.json:
-        print(msgspec.json.format(msgspec.json.encode(told)).decode())
+        print_json(told)
         return 0
     for line in _lines(told, settings.node.resume_after):
-        _show(line)
+        show(line)
     return 0
 
 
@@ -111,10 +109,9 @@ def _lines(told: Explanation, passes: int) -> list[str]:
         lines += _lines_of_ours(told, passes)
     if told.seen_at is not None:
         lines.append(f"  seen by the {told.seen_by} hook at {_moment(told.seen_at)}:")
-        lines += [
-            f"    {one.severity.value}: {one.check} {one.subject}: {one.detail}"
-            for one in told.evidence
-        ] or ["    nothing wrong"]
+        lines += [f"    {one.severity.value}: {one.told}" for one in told.evidence] or [
+            "    nothing wrong"
+        ]
     elif told.drained:
         lines.append(f"  more is kept on {told.node}, for root to ask there")
     return lines
@@ -145,7 +142,7 @@ def _switch(arguments: argparse.Namespace) -> int:
         return 0
     print(f"{arguments.what}: on again on this node")
     for name in switches.files_off(state):
-        _show(f"still off: {name}")
+        show(f"still off: {name}")
     if switches.is_all_off(state):
         print("still off: all")
     return 0
@@ -190,8 +187,3 @@ def _known(slurm: Slurm, name: str) -> Node:
     for node in slurm.nodes([name]):
         return node
     raise UsageError(f"{name}: Slurm knows no such node")
-
-
-def _show(line: str) -> None:
-    """Print a line that holds what others wrote: reasons, devices, processes."""
-    print(plain(line))

@@ -87,13 +87,18 @@ def _run(
     children: dict[str, Child],
     began: float,
 ) -> int:
-    node = environment.get("SLURMD_NODENAME") or os.uname().nodename.partition(".")[0]
+    node = plans.here(environment)
     plan, config = plans.compiled(node), None
     if plan is None:
         plan, config = _read_plan(node)
-    if os.path.lexists(f"{plan['state']}/{DISABLED}"):
-        say(f"{hook}: switched off by {plan['state']}/{DISABLED}")
-        return GO_ON
+    if (switch := kept.is_trusted(f"{plan['state']}/{DISABLED}")) is not None:
+        path = f"{plan['state']}/{DISABLED}"
+        if switch:
+            say(f"{hook}: switched off by {path}")
+            return GO_ON
+        say(
+            f"{hook}: {path} does not count: no plain file that only root can write", grave=True
+        )
     deadline = began + min(plan["probe_s"][hook], plan["budget_s"][hook])
     for child in children.values():
         child.deadline = deadline

@@ -17,7 +17,7 @@ from slurm_resilience.node.state import kept
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from slurm_resilience.config import Config
@@ -74,7 +74,7 @@ def _fast(config: Config) -> dict[str, Row]:
     rows: dict[str, Row] = {"kernel_log": ("kernel_log", {"path": paths.kmsg})}
     if expect.links:
         rows["network"] = ("network", {"sysfs": paths.sysfs, "names": list(expect.links)})
-    rows |= {f"disk:{path}": ("disk", {"path": path}) for path in expect.disks}
+    rows |= {f"disk:{path}": ("disk", {"path": path, "proc": paths.proc}) for path in expect.disks}
     return rows
 
 
@@ -100,7 +100,7 @@ def _host(config: Config) -> dict[str, Row]:
     expect, proc, sysfs = config.node.expect, config.paths.proc, config.paths.sysfs
     tools = list(config.paths.tools)
     rows: dict[str, Row] = {
-        "shm": ("disk", {"path": "/dev/shm"}),  # noqa: S108 - watched, not used
+        "shm": ("disk", {"path": "/dev/shm", "proc": proc}),  # noqa: S108 - watched, not used
         "memory": ("memory", {"proc": proc, "sysfs": sysfs}),
         "processes": ("processes", {"proc": proc}),
         "load": ("load", {"proc": proc, "sysfs": sysfs}),
@@ -134,6 +134,11 @@ def _dcgm(config: Config, hook: str) -> dict[str, Row]:
         for name, wanted in asked.items()
         if wanted
     }
+
+
+def here(environment: Mapping[str, str] = os.environ) -> str:
+    """What Slurm calls this node, where it says so; else the host name."""
+    return environment.get("SLURMD_NODENAME") or os.uname().nodename.partition(".")[0]
 
 
 def probes_for(plan: dict[str, Any], profile: str) -> dict[str, Probe]:

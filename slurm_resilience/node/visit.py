@@ -5,7 +5,7 @@ The part of a hook that takes its time: it runs where something is wrong, or for
 """
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -13,17 +13,17 @@ import msgspec
 from slurm_resilience.config import Config
 from slurm_resilience.node import policy
 from slurm_resilience.node.checks import CHECKS
-from slurm_resilience.node.facts import NodeFacts, assemble
+from slurm_resilience.node.facts import NodeFacts
 from slurm_resilience.node.findings import Finding, Severity
+from slurm_resilience.node.judging import judged
 from slurm_resilience.node.leftovers import Ended, end_leftovers
 from slurm_resilience.node.policy.standing import Hook, Visited
 from slurm_resilience.node.probing import Answers
-from slurm_resilience.node.rules import as_set, judge
 from slurm_resilience.node.scope import Scope
 from slurm_resilience.node.settings import NodeSettings
 from slurm_resilience.node.settling import Place, has_to_look, settle
 from slurm_resilience.node.state import known_gpus, memo, recall, switches
-from slurm_resilience.node.survey import identity_of, up_s, with_trends
+from slurm_resilience.node.survey import facts_of
 from slurm_resilience.node.voice import say
 
 
@@ -65,17 +65,14 @@ def conclude(visit: Visit, answers: Answers) -> bool:
 
 
 def _is_unfit(visit: Visit, answers: Answers) -> bool:
-    values, unread = answers.read()
-    identity = identity_of(visit.boot, visit.node)
-    facts = _with_names(visit, assemble(identity, values, unread, answers.hung))
-    if visit.hook == "health":
-        facts = with_trends(visit.plan, facts)
-        visit.unkept.add(recall.save_trends(visit.plan, visit.boot, facts.trends))
-    history = recall.load(visit.plan)
-    everything = _findings(visit, facts)
+    facts = facts_of(visit.plan, visit.hook, visit.node, visit.boot, answers)
+    everything = judged(visit.plan, visit.hook, facts, visit.settings)
+    _keep(visit, facts, everything)
+    loaded = recall.load(visit.plan)
+    history = policy.settle(loaded, visit.boot, None)
     if visit.hook == "prolog" and _is_quiet(policy.unsettled(everything, history)):
         visit.unkept.add(memo.keep(visit.plan, visit.boot, answers))
-    findings = in_scope(_switched(visit, everything), facts, visit.gpus)
+    findings = in_scope(policy.without(everything, _switched_off(visit)), facts, visit.gpus)
     if visit.hook == "epilog":
         findings += _leftovers(visit, facts)
     for finding in findings:
@@ -85,20 +82,31 @@ def _is_unfit(visit: Visit, answers: Answers) -> bool:
     if visit.hook == "health" or not _is_quiet(findings):
         seen = Visited(visit.node, visit.boot, visit.hook, time.time(), findings)
         visit.unkept.add(recall.save_visit(visit.plan, seen))
-    if not has_to_look(visit.hook, visit.boot, findings, history):
+    if not has_to_look(visit.hook, visit.boot, findings, loaded):
         return False
     place = Place(visit.hook, visit.node, visit.boot, visit.plan, visit.config, visit.until)
-    unfit, unkept = settle(place, facts, findings, history)
+    unfit, unkept = settle(place, facts, findings, loaded)
     visit.unkept.update(unkept)
     return unfit
 
 
-def _with_names(visit: Visit, facts: NodeFacts) -> NodeFacts:
+def _keep(visit: Visit, facts: NodeFacts, findings: tuple[Finding, ...]) -> None:
+    """Leave for the next hooks what this one learnt."""
+    if not visit.boot:
+        return
     known = known_gpus.load(visit.plan, visit.boot)
-    learnt = known_gpus.learnt(facts, known)
-    if learnt != known and visit.boot:
+    if (learnt := known_gpus.learnt(facts, known)) != known:
         visit.unkept.add(known_gpus.save(visit.plan, visit.boot, learnt))
-    return known_gpus.recognised(facts, known)
+    if visit.hook != "health":
+        return
+    visit.unkept.add(recall.save_trends(visit.plan, visit.boot, facts.trends))
+    # Only what stops a job: a warning was said here, and would cost each prolog its fast path.
+    slow = [
+        one
+        for one in findings
+        if CHECKS[one.check].slow and one.severity >= Severity.DRAIN_WHEN_IDLE
+    ]
+    visit.unkept.add(memo.keep_slow(visit.plan, visit.boot, msgspec.json.encode(slow)))
 
 
 def in_scope(findings: Iterable[Finding], facts: NodeFacts, gpus: Scope) -> tuple[Finding, ...]:
@@ -112,38 +120,13 @@ def in_scope(findings: Iterable[Finding], facts: NodeFacts, gpus: Scope) -> tupl
     )
 
 
-def _findings(visit: Visit, facts: NodeFacts) -> tuple[Finding, ...]:
-    found = judge(facts, visit.settings)
-    findings = policy.after_boot(found, up_s=up_s(), grace_s=visit.settings.grace_s)
-    if visit.hook == "health":
-        # Only what stops a job: a warning was said here, and would cost each prolog its fast path.
-        slow = [
-            one
-            for one in (*findings, *_unseen_now(visit, facts))
-            if CHECKS[one.check].slow and one.severity >= Severity.DRAIN_WHEN_IDLE
-        ]
-        visit.unkept.add(memo.keep_slow(visit.plan, visit.boot, msgspec.json.encode(slow)))
-    elif visit.hook == "prolog":
-        # As the settings are now: they may have changed since that health check.
-        findings += as_set(recall.slow_findings(visit.plan, visit.boot), visit.settings)
-    return findings
-
-
-def _unseen_now(visit: Visit, facts: NodeFacts) -> Iterator[Finding]:
-    """What the last health check found with a probe that gives no answer this time: it stands."""
-    silent = {name.partition(":")[0] for name in (*facts.hung, *facts.unread)}
-    for one in recall.slow_findings(visit.plan, visit.boot):
-        if CHECKS[one.check].probe in silent:
-            yield one
-
-
-def _switched(visit: Visit, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """The findings without those of checks that somebody switched off here, and a word of it."""
+def _switched_off(visit: Visit) -> tuple[str, ...]:
+    """The checks that somebody switched off here, and a word of it."""
     off = switches.files_off(visit.plan["state"])
     for name in off:
         known = "" if name in CHECKS else ", which is no check"
         say(f"{visit.hook}: switched off on this node: {name}{known}", grave=bool(known))
-    return policy.without(findings, off)
+    return off
 
 
 def _is_quiet(findings: Iterable[Finding]) -> bool:
@@ -161,7 +144,6 @@ def _leftovers(visit: Visit, facts: NodeFacts) -> tuple[Finding, ...]:
 
 def _tell(visit: Visit, finding: Finding) -> None:
     say(
-        f"{visit.hook}: {finding.severity.value}: {finding.check} {finding.subject}: "
-        f"{finding.detail}",
+        f"{visit.hook}: {finding.severity.value}: {finding.told}",
         grave=finding.severity >= Severity.DRAIN_WHEN_IDLE,
     )

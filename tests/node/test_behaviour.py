@@ -129,6 +129,20 @@ def test_a_switch_that_others_could_set_counts_for_nothing(machine: Machine, who
     assert machine.hook("prolog").returncode == STOP
 
 
+def test_a_switch_for_everything_that_others_could_set_is_said_and_ignored(
+    machine: Machine,
+) -> None:
+    """Nor is the one for all hooks a user's to set."""
+    machine.show(BROKEN)
+    (machine.state / "disabled").touch()
+    os.chown(machine.state / "disabled", USER, USER)
+
+    done = machine.hook("prolog")
+
+    assert done.returncode == STOP
+    assert "/var/lib/slurm-resilience/disabled does not count" in done.stderr
+
+
 @pytest.mark.parametrize("by", ["configuration", "file"])
 def test_a_check_that_is_off_is_off_for_what_was_found_before(
     machine: Machine, by: str
@@ -303,6 +317,31 @@ def test_a_hook_that_is_killed_leaves_whole_files(machine: Machine, hook: str) -
     assert whole
     for path in whole:
         json.loads(path.read_bytes())
+    boot, gpus = (machine.state / "known-gpus").read_text().splitlines()
+    assert boot == machine.boot_id.read_text().strip()
+    assert len(json.loads(gpus)) == len(HEALTHY)
+
+
+def test_what_another_version_left_costs_nothing(machine: Machine) -> None:
+    """A package that was downgraded while the node runs reads what it can."""
+    uncorrected(machine)
+    machine.hook("health")
+    left = machine.state / "slow-findings"
+    left.write_text(left.read_text().replace('"subject"', '"of-tomorrow": 1, "subject"'))
+
+    done = machine.hook("prolog")
+
+    assert done.returncode == GO_ON
+    assert "Traceback" not in done.stderr
+
+
+def test_an_earlier_boot_settles_nothing(machine: Machine) -> None:
+    """Kernel records are numbered anew: the first prolog must not overlook the new ones."""
+    history = '{"boot": "of-before", "settled": 999999}'
+    (machine.state / "history.json").write_text(history)
+    machine.log("NVRM: Xid (PCI:0000:1b:00): 79, GPU has fallen off the bus.")
+
+    assert machine.hook("prolog").returncode == STOP
 
 
 def test_a_torn_count_of_drains_is_said_and_not_believed(machine: Machine) -> None:

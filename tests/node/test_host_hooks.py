@@ -52,7 +52,7 @@ class Host:
     def configure(self, text: str) -> None:
         """*text*: what belongs under `node`."""
         paths = f"kmsg: {self.machine.kmsg}, sysfs: {self.machine.sysfs}, tools: [{self.bin}]"
-        quiet = "checks: {clock-unsynchronised: off, memory-small: off}, grace_s: 0"
+        quiet = "checks: {clock-unsynchronised: off}, grace_s: 0"
         self.machine.config.write_text(f"paths: {{{paths}}}\nnode: {{{quiet}, {text}}}\n")
 
     def started(self) -> set[str]:

@@ -55,6 +55,32 @@ def write(path: str, content: bytes, *, lasting: bool = False) -> str:
     return ""
 
 
+def of_boot(path: str, boot: str) -> bytes | None:
+    """What was left at *path* in this *boot*; None where that is nothing, or none to believe."""
+    head, _, content = (read(path) or b"").partition(b"\n")
+    return content if boot and head == boot.encode() else None
+
+
+def write_of_boot(path: str, boot: str, content: bytes) -> str:
+    """As `write`, for `of_boot`."""
+    return write(path, boot.encode() + b"\n" + content)
+
+
+def is_trusted(path: str) -> bool | None:
+    """Whether only root, or whoever asks, could have made the file *path*; None: there is none."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return is_own(found) and stat.S_ISREG(found.st_mode)
+
+
+def is_own(found: os.stat_result) -> bool:
+    """Whether it is root's, or of whoever asks, and nobody else may write it."""
+    own = found.st_uid in {0, os.geteuid()}
+    return own and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
 def _sync(folder: str) -> None:
     """Make a new name survive a power loss."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

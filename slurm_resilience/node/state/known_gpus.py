@@ -12,8 +12,9 @@ import msgspec
 
 from slurm_resilience.node.facts import GpuFacts, NodeFacts
 from slurm_resilience.node.state import kept
+from slurm_resilience.node.state.decoded import decoded
 
-_FILE = "gpus.json"
+_FILE = "known-gpus"
 
 
 class KnownGpu(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -27,11 +28,6 @@ class KnownGpu(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     serial: str | None = None
     nvlinks: int | None = None
     """Most NVLinks that were up at once."""
-
-
-class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    boot: str
-    gpus: tuple[KnownGpu, ...]
 
 
 def recognised(facts: NodeFacts, known: Iterable[KnownGpu]) -> NodeFacts:
@@ -77,17 +73,12 @@ def learnt(facts: NodeFacts, known: Iterable[KnownGpu]) -> tuple[KnownGpu, ...]:
 
 def load(plan: dict[str, Any], boot: str) -> tuple[KnownGpu, ...]:
     """What earlier hooks of this *boot* learnt; nothing where there is none to believe."""
-    raw = kept.read(f"{plan['state']}/{_FILE}")
-    try:
-        found = msgspec.json.decode(raw, type=_Kept) if raw else None
-    except msgspec.MsgspecError:
-        return ()
-    return found.gpus if found and boot and found.boot == boot else ()
+    return decoded(kept.of_boot(f"{plan['state']}/{_FILE}", boot), tuple[KnownGpu, ...]) or ()
 
 
 def save(plan: dict[str, Any], boot: str, known: tuple[KnownGpu, ...]) -> str:
     """Leave it for the next hook; why that could not be done, empty where it was."""
-    return kept.write(f"{plan['state']}/{_FILE}", msgspec.json.encode(_Kept(boot, known)))
+    return kept.write_of_boot(f"{plan['state']}/{_FILE}", boot, msgspec.json.encode(known))
 
 
 def _itself(gpu: GpuFacts, known: KnownGpu | None) -> KnownGpu | None:

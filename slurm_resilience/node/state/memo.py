@@ -43,17 +43,18 @@ def keep_slow(plan: dict[str, Any], boot: str, findings: bytes) -> str:
 
     Why that could not be done; empty where it was.
     """
-    head = f"{boot} {time.clock_gettime(time.CLOCK_BOOTTIME)}\n"
-    return kept.write(f"{plan['state']}/slow-findings", head.encode() + findings)
+    head = f"{time.clock_gettime(time.CLOCK_BOOTTIME)}\n"
+    return kept.write_of_boot(f"{plan['state']}/slow-findings", boot, head.encode() + findings)
 
 
 def slow(plan: dict[str, Any], boot: str) -> bytes:
     """What the last health check left, `[]` where that is nothing, too old, or of another boot."""
-    head, _, findings = (kept.read(f"{plan['state']}/slow-findings") or b"").partition(b"\n")
-    fields = head.decode("ascii", "replace").split()
-    if len(fields) != 2 or fields[0] != boot:  # noqa: PLR2004 - boot id and time
+    left = kept.of_boot(f"{plan['state']}/slow-findings", boot) or b""
+    at, _, findings = left.partition(b"\n")
+    try:
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - float(at)
+    except ValueError:
         return NOTHING
-    age = time.clock_gettime(time.CLOCK_BOOTTIME) - float(fields[1])
     return findings if 0 <= age <= plan["verdict_age_s"] else NOTHING
 
 

@@ -13,27 +13,22 @@ from slurm_resilience.node.findings import Finding
 from slurm_resilience.node.policy.standing import History, Visited, joined
 from slurm_resilience.node.policy.strikes import Strike
 from slurm_resilience.node.state import kept, memo
+from slurm_resilience.node.state.decoded import decoded
 
 _NAME = "history.json"
 _STRIKES = "strikes.json"
 _VISIT = "last-visit.json"
-_TRENDS = "trends.json"
+_TRENDS = "trends"
 
 
 def load(plan: dict[str, Any]) -> History:
     """The history that was left; an empty one, of no boot, where there is none to believe."""
-    raw = kept.read(f"{plan['state']}/{_NAME}")
-    if raw is None:
-        return History("")
-    try:
-        return msgspec.json.decode(raw, type=History)
-    except msgspec.MsgspecError:
-        return History("")
+    return decoded(kept.read(f"{plan['state']}/{_NAME}"), History) or History("")
 
 
 def slow_findings(plan: dict[str, Any], boot: str) -> tuple[Finding, ...]:
     """What the last health check found that only it looks for, where it is of this *boot*."""
-    found = msgspec.json.decode(memo.slow(plan, boot), type=tuple[Finding, ...])
+    found = decoded(memo.slow(plan, boot), tuple[Finding, ...]) or ()
     # Another version, before an update in the same boot, may have had other checks.
     return tuple(finding for finding in found if finding.check in CHECKS)
 
@@ -58,23 +53,17 @@ def save_visit(plan: dict[str, Any], visited: Visited) -> str:
 
 def last_visit(state: str) -> Visited | None:
     """What the last visit saw; None where it cannot be read, for example by another user."""
-    raw = kept.read(f"{state}/{_VISIT}")
-    try:
-        return msgspec.json.decode(raw, type=Visited) if raw else None
-    except msgspec.MsgspecError:
-        return None
+    return decoded(kept.read(f"{state}/{_VISIT}"), Visited)
 
 
 def strikes(state: str) -> tuple[tuple[Strike, ...], str]:
     """Earlier drains, and why they were not believed; empty where they were or none is left."""
     path = f"{state}/{_STRIKES}"
     raw = kept.read(path)
-    if raw is None:
-        return (), ""
-    try:
-        return msgspec.json.decode(raw, type=tuple[Strike, ...]), ""
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        return (), f"{path}: torn, earlier drains are not counted: {error}"
+    found = decoded(raw, tuple[Strike, ...])
+    if found is None and raw is not None:
+        return (), f"{path}: torn, earlier drains are not counted"
+    return found or (), ""
 
 
 def save_strikes(plan: dict[str, Any], strikes: tuple[Strike, ...]) -> str:
@@ -83,23 +72,11 @@ def save_strikes(plan: dict[str, Any], strikes: tuple[Strike, ...]) -> str:
     return kept.write(path, msgspec.json.encode(strikes), lasting=True)
 
 
-class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Trends, and the boot in which they were read."""
-
-    boot: str
-    trends: tuple[Trend, ...]
-
-
 def trends(plan: dict[str, Any], boot: str) -> tuple[Trend, ...]:
     """What earlier health checks of this *boot* saw; nothing where there is none to believe."""
-    raw = kept.read(f"{plan['state']}/{_TRENDS}")
-    try:
-        found = msgspec.json.decode(raw, type=_Kept) if raw else None
-    except msgspec.MsgspecError:
-        return ()
-    return found.trends if found and found.boot == boot else ()
+    return decoded(kept.of_boot(f"{plan['state']}/{_TRENDS}", boot), tuple[Trend, ...]) or ()
 
 
 def save_trends(plan: dict[str, Any], boot: str, seen: tuple[Trend, ...]) -> str:
     """Leave them for the next health check; why that could not be done, empty where it was."""
-    return kept.write(f"{plan['state']}/{_TRENDS}", msgspec.json.encode(_Kept(boot, seen)))
+    return kept.write_of_boot(f"{plan['state']}/{_TRENDS}", boot, msgspec.json.encode(seen))

@@ -5,14 +5,13 @@ A file is all it takes: `disabled` in `paths.state` switches every hook off, `of
 Files that somebody other than root (or whoever asks) made there count for nothing.
 """
 
-import os
 import stat
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from slurm_resilience.errors import UsageError
 from slurm_resilience.node.checks import CHECKS
 from slurm_resilience.node.hooks import DISABLED
+from slurm_resilience.node.state import kept
 
 EVERYTHING = "all"
 FOLDER = "off"
@@ -22,9 +21,10 @@ def files_off(state: str) -> tuple[str, ...]:
     """The names of the files that switch something off, known to us or not."""
     folder = Path(state) / FOLDER
     try:
-        if not _is_trusted(folder.lstat(), stat.S_ISDIR):
+        found = folder.lstat()
+        if not (kept.is_own(found) and stat.S_ISDIR(found.st_mode)):
             return ()
-        return tuple(sorted(_trusted_names(folder)))
+        return tuple(sorted(one.name for one in folder.iterdir() if kept.is_trusted(str(one))))
     except OSError:
         return ()
 
@@ -36,7 +36,7 @@ def switched_off(state: str) -> frozenset[str]:
 
 def is_all_off(state: str) -> bool:
     """Whether no hook does anything."""
-    return os.path.lexists(f"{state}/{DISABLED}")
+    return kept.is_trusted(f"{state}/{DISABLED}") is True
 
 
 def switch(state: str, what: str, *, on: bool) -> str:
@@ -57,14 +57,3 @@ def switch(state: str, what: str, *, on: bool) -> str:
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}; only root can switch checks") from error
     return str(path)
-
-
-def _trusted_names(folder: Path) -> Iterator[str]:
-    for entry in folder.iterdir():
-        if _is_trusted(entry.lstat(), stat.S_ISREG):
-            yield entry.name
-
-
-def _is_trusted(found: os.stat_result, is_kind: Callable[[int], bool]) -> bool:
-    own = found.st_uid in {0, os.geteuid()}
-    return own and is_kind(found.st_mode) and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
