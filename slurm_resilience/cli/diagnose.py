@@ -13,6 +13,7 @@ import msgspec
 
 from slurm_resilience import config
 from slurm_resilience.bounded import ask
+from slurm_resilience.cli.printing import print_json
 from slurm_resilience.diagnosis.facts import Diagnosis, Left, Record
 from slurm_resilience.diagnosis.policy import decide
 from slurm_resilience.diagnosis.rules import ALL, explained
@@ -78,7 +79,7 @@ def _run(arguments: argparse.Namespace) -> int:
             diagnosis = decide(left_in(paths, record=record, domains=domains))
             diagnosis = _renamed(diagnosis, str(_spool_in(Path(spool))))
     if arguments.json:
-        print(msgspec.json.format(msgspec.json.encode(document(diagnosis))).decode())
+        print_json(document(diagnosis))
     else:
         print("\n".join(plain(line, most=SHOWN * 4) for line in _lines(diagnosis)))
     return 0
@@ -191,7 +192,7 @@ def _explain(id_: str, *, as_json: bool) -> int:
         hint = f"; did you mean {' or '.join(dict.fromkeys(near))}" if near else ""
         raise UsageError(f"no rule {id_!r}{hint}; docs/diagnosis.md lists them")
     if as_json:
-        print(msgspec.json.format(msgspec.json.encode(rows)).decode())
+        print_json(rows)
         return 0
     for row in rows:
         print("\n".join(_told(row)))

@@ -8,9 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import msgspec
-
 from slurm_resilience import config
+from slurm_resilience.cli.printing import print_json
 from slurm_resilience.errors import UsageError
 from slurm_resilience.plain import plain
 from slurm_resilience.planning import measured as earlier
@@ -119,7 +118,7 @@ def _run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"plan: {error}") from error
     if arguments.json:
         document = {"asked": asked, "plan": plan}
-        print(msgspec.json.format(msgspec.json.encode(document)).decode())
+        print_json(document)
     else:
         print("\n".join(plain(line) for line in _lines(asked, plan)))
     return 0

@@ -5,9 +5,8 @@ import os
 import time
 from collections.abc import Iterator
 
-import msgspec
-
 from slurm_resilience import config
+from slurm_resilience.cli.printing import print_json
 from slurm_resilience.errors import UsageError
 from slurm_resilience.incident import Heartbeats, Incident
 from slurm_resilience.plain import plain
@@ -50,7 +49,7 @@ def _run(arguments: argparse.Namespace) -> int:
         jobs = [job for job in known if takes_part(job.comment)]
     stories = tell(jobs, as_owner=is_root, timeout_s=settings.requeue.read_timeout_s)
     if arguments.json:
-        print(msgspec.json.format(msgspec.json.encode(stories)).decode())
+        print_json(stories)
     else:
         now = time.time()
         for story in stories:
