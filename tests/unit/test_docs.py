@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from slurm_resilience.node.checks import CHECKS
+
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -48,6 +50,13 @@ def test_the_readme_names_no_command_that_is_not_there() -> None:
     }
 
     assert named <= set(commands())
+
+
+def test_every_check_stands_in_the_comparison() -> None:
+    """Who compares finds what is looked at here, or that it was not compared."""
+    told = (ROOT / "docs/comparison.md").read_text(encoding="utf-8")
+
+    assert not [name for name in CHECKS if f"`{name}`" not in told]
 
 
 @pytest.mark.parametrize(

@@ -88,8 +88,8 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long the prolog believes what the last health check found."""
     drains: Drains = Drains()
     grace_s: Annotated[float, Meta(ge=0, le=3600)] = 120.0
-    """After boot: what heals by itself (a link, a mount, a service) is only said until then. They
-    come up one after the other, while slurmd may be up already."""
+    """After boot: what comes up (driver, GPUs, links, mounts, services) is only said to be missing
+    until then. They come one after the other, while slurmd may be up already."""
     profiles: dict[Annotated[str, Meta(min_length=1)], Expectations] = {}
     """Slurm host list, `gpu[001-128]` -> what those nodes have. The first that holds a node takes
     the place of `node.expect` there; `facts --learn` writes one."""
