@@ -13,6 +13,9 @@ USER_EXCEPTIONS = frozenset({
     "ModuleNotFoundError", "NameError", "NotADirectoryError", "NotImplementedError",
     "PermissionError", "RecursionError", "SyntaxError", "TypeError", "UnboundLocalError",
     "UnicodeDecodeError", "UsageError", "ConfigError", "ValueError", "ZeroDivisionError",
+    # Lightning, pydantic and msgspec, Hydra, OmegaConf, Pillow
+    "MisconfigurationException", "ValidationError", "ConfigCompositionException", "MissingConfigException",
+    "ConfigAttributeError", "ConfigKeyError", "MissingMandatoryValue", "UnidentifiedImageError",
 })  # fmt: skip
 """Deterministic enough that the next attempt would end the same way."""
 LAUNCHERS = frozenset(
@@ -22,7 +25,12 @@ LAUNCHERS = frozenset(
 SHAPES = re.compile(
     r"shapes? .*cannot be multiplied|size mismatch|must match the size|shape '\["
     r"|Expected all tensors to be on the same device|expected scalar type|does not require grad"
-    r"|Expected to have finished reduction in the prior iteration"
+    r"|Expected to have finished reduction in the prior iteration|Sizes of tensors must match"
+    r"|stack expects each tensor to be equal size|type \(\S+\) should be the same"
+    r"|backward through the graph a second time|modified by an inplace operation"
+    r"|to have the same (?:dtype|number of elements)|expected input\[.* to have \d+ channels"
+    r"|requires grad is being used in an in-place operation|must be equal to input_size"
+    r"|Parent directory \S+ does not exist"
 )
 """torch raises plain RuntimeError for these."""
 
@@ -59,8 +67,10 @@ def user_error(said: Sequence[Said]) -> tuple[Said, str] | None:
             return one, reason_of(found[-1])
     for one in ordered:
         bare = EXCEPTION.match(unprefixed(one.text))
-        if bare and bare["text"] and bare["name"].rpartition(".")[2] in USER_EXCEPTIONS:
-            return one, f"the program raised {bare[0]}"
+        if bare and (bare["text"] or "." in bare["name"]):
+            raised = Raised(bare["name"].rpartition(".")[2], bare[0], None, by_user=False)
+            if is_user_error(raised):
+                return one, reason_of(raised)
     return None
 
 

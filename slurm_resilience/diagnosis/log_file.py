@@ -45,7 +45,8 @@ NEAR_WORDS = (
     b"blocked for more", b"Mismatched", b"Duplicate", b"invalid device", b"no kernel",
     b"Barrier", b"pair closure", b"EXHAUSTED", b"raining", b"fit` stopped", b"finished: step",
     b"not found", b"such file", b"denied", b"FATAL", b"etries", b"questing", b"t reach",
-    b"not responding",
+    b"not responding", b"amdgpu", b"ailure", b"orrupt", b"ypassing", b"nstruction", b"oating point",
+    b"erminate called", b"ead-only", b"locks avail",
 )  # fmt: skip
 """Each rule's own line holds at least one of these."""
 COOLER = {

@@ -9,8 +9,6 @@ from slurm_resilience.diagnosis.sources import left_in
 
 LOGS = Path(__file__).parent
 SET_ASIDE = frozenset((LOGS / "set-aside.txt").read_text().split())
-TO_LEARN = frozenset((LOGS / "train.txt").read_text().split())
-"""Drawn for rules to be written from, and not looked into yet."""
 
 
 class Case(NamedTuple):

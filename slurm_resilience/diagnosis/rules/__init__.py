@@ -30,6 +30,8 @@ STATUSES = {
     128 + 7: "bus-error",
     128 + 11: "segfault",
     128 + 6: "abort",
+    128 + 4: "illegal-instruction",
+    128 + 8: "arithmetic-signal",
 }
 """What an exit status alone says, by status (128 + signal): ids of rows."""
 

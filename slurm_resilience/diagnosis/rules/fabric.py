@@ -43,7 +43,7 @@ NETWORK_CAUSES = (
     ),
     Row(
         "fabric-connect",
-        r"ibv_modify_qp failed|Failed to modify QP to (?:RTR|RTS|INIT)|ibv_(?:create_qp|reg_mr\w*|open_device) failed",
+        r"ibv_modify_qp failed|Failed to modify QP to (?:RTR|RTS|INIT)|\bibv_[a-z_]+ failed",
         "network", "same-nodes",
         "two adapters cannot reach each other: link down, wrong GID or rail, or memory lock limits",
         "NVIDIA/nccl-tests#227",
@@ -62,7 +62,8 @@ NETWORK_CAUSES = (
         accuses="reporter", weight=2,
     ),
     Row(
-        "fabric-endpoint", r"NET/OFI (?:Couldn't|Creating new endpoint|.*failed)|OFI NCCL failure|fi_\w+ failed",
+        "fabric-endpoint", r"NET/OFI (?:Couldn't|Creating new endpoint|.*failed)|OFI NCCL failure|fi_\w+ failed"
+        r"|libfabric:\d+:.*<warn> Unable to (?:create|open|register)",
         "network", "same-nodes", "libfabric could not open its endpoint: driver, limits or versions",
         "aws/aws-ofi-nccl#24",
         "node23:72593:73427 [7] create_nccl_ofi_component:459 NCCL WARN NET/OFI Couldn't open AV. RC: -22, ERROR: Invalid argument",

@@ -52,8 +52,11 @@ GPU_ROWS = (
         accuses="reporter", weight=2, confidence="high",
     ),
     Row(
-        "driver-mismatch", r"Driver/library version mismatch", "software", "exclude-node",
-        "the NVIDIA driver was updated under the running kernel; the node needs a reboot",
+        "driver-mismatch",
+        r"Driver/library version mismatch|unsupported display driver|(?:[Ee]rror[ =]|code[ =]|failure )\(?803\b",
+        "software", "exclude-node",
+        "the NVIDIA driver's parts are of two versions, as after an update under the running kernel: the"
+        " node needs a reboot, or the container another libcuda",
         "mozilla/translations#1167",
         "[nvidia-smi(stdout)] Failed to initialize NVML: Driver/library version mismatch",
         accuses="reporter", weight=2, confidence="high",
@@ -87,7 +90,7 @@ GPU_ROWS = (
     Row(
         "gpu-memory",
         r"CUDA out of memory|HIP out of memory|OutOfMemoryError: (?:CUDA|HIP)|CUDA error: out of memory"
-        r"|Cuda failure (?:\d+ )?'out of memory'|CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED|RESOURCE_EXHAUSTED: Out of memory"
+        r"|Cuda failure (?:\d+ )?'out of memory'|CUDA_ERROR_OUT_OF_MEMORY|HIP_ERROR_OutOfMemory|hipErrorOutOfMemory|CUBLAS_STATUS_ALLOC_FAILED|RESOURCE_EXHAUSTED: Out of memory"
         r"|OutOfMemoryError: Allocation on device",
         "user-error", "stop",
         "the GPU's memory ran out: smaller batches, or shard the model further; where another process"
@@ -130,7 +133,7 @@ GPU_ROWS = (
     ),
     Row(
         "kernel-image",
-        r"no kernel image is available for execution|CUDA_ERROR_NO_BINARY_FOR_GPU",
+        r"no kernel image is available for execution|CUDA_ERROR_NO_BINARY_FOR_GPU|hipErrorNoBinaryForGpu",
         "user-error",
         "stop",
         "the program was built for other GPUs than this node's: another build, or ask for the right GPUs",
@@ -145,6 +148,15 @@ GPU_ROWS = (
         "a kernel died on an AMD GPU: often the GPU or its driver, sometimes the kernel",
         "ROCm/ROCm#6023",
         ":0:rocdevice.cpp:3586: Callback: Queue 0x7f78cb400000 aborting with error : HSA_STATUS_ERROR_EXCEPTION: An HSAIL operation resulted in a hardware exception. code: 0x1016",
+        accuses="reporter",
+    ),
+    Row(
+        "amdgpu-hang",
+        r"amdgpu.*(?:ring \S+ timeout|fence wait loop timeout|unrecoverable state|GPU reset (?:begin|failed))",
+        "hardware", "exclude-node",
+        "an AMD GPU stopped and its driver had to reset it: often the GPU or its driver, sometimes the kernel",
+        "ROCm/legacy-rocm-build#6313",
+        "May 25 19:29:57 node01 kernel: amdgpu 0000:01:00.0: qcm fence wait loop timeout expired",
         accuses="reporter",
     ),
     Row(

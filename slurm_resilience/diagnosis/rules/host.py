@@ -2,6 +2,9 @@
 
 from slurm_resilience.diagnosis.rules.row import Row
 
+_SHM = r"(?:/dev/shm\b|posix_fallocate|shared memory)"
+"""NCCL and torch name so what no disk holds."""
+
 STORAGE_ROWS = (
     Row(
         "quota", r"Disk quota exceeded|EDQUOT|\[Errno 122\]", "storage", "hold",
@@ -9,13 +12,13 @@ STORAGE_ROWS = (
         "OSError: [Errno 122] Disk quota exceeded", weight=2, confidence="high",
     ),
     Row(
-        "disk-full", r"No space left on device|ENOSPC|\[Errno 28\]|StorageFull", "storage", "hold",
+        "disk-full", rf"^(?!.*{_SHM}).*(?:No space left on device|ENOSPC|\[Errno 28\]|StorageFull)", "storage", "hold",
         "free some space, then release the job", "hiyouga/LlamaFactory#5155",
         'safetensors_rust.SafetensorError: Error while serializing: IoError(Os { code: 28, kind: StorageFull, message: "No space left on device" })',
         weight=2, confidence="high",
     ),
     Row(
-        "write-failed", r"PytorchStreamWriter failed|write\(\): fd \d+ failed", "storage", "hold",
+        "write-failed", r"PytorchStreamWriter failed|write\(\): fd \d+ failed|RuntimeError: File \S+ cannot be opened", "storage", "hold",
         "a checkpoint could not be written, most often for want of space: look, then release the job",
         "hiyouga/LlamaFactory#1223",
         "RuntimeError: [enforce fail at inline_container.cc:445] . PytorchStreamWriter failed writing file data/176: file write failed",
@@ -26,6 +29,33 @@ STORAGE_ROWS = (
         r"|Transport endpoint is not connected|I/O error, dev ",
         "storage", "same-nodes", "a file system failed while it was read or written",
         "hiyouga/LlamaFactory#3388", "OSError: [Errno 116] Stale file handle: '/path/to/datasets/text/'",
+    ),
+    Row(
+        "read-only", r"Read-only file system|\[Errno 30\]", "storage", "hold",
+        "a file system takes no writing: a fault made it read-only, or the path lies in an image or mount that"
+        " is; look, then release the job",
+        "OlafenwaMoses/ImageAI#594", "OSError: [Errno 30] Read-only file system: '/path/to/models'",
+    ),
+    Row(
+        "file-locks", r"No locks available|\[Errno 37\]|errno = 37\b", "storage", "hold",
+        "the file system gives no locks: mount it with them (Lustre: flock), take another place, or"
+        " HDF5_USE_FILE_LOCKING=FALSE",
+        "h5py/h5py#1082",
+        "OSError: Unable to create file (unable to lock file, errno = 37, error message = 'No locks available')",
+    ),
+    Row(
+        "object-store",
+        r"Curl returned error code \d|EndpointConnectionError|botocore\.exceptions\.(?:Connect|Read|HTTP)\w*(?:Error|Timeout)",
+        "network", "same-nodes", "an object store (S3) did not answer: look at the network and the store's name",
+        "tensorflow/tensorflow#24357",
+        "2018-12-14 01:13:58.715801: E tensorflow/core/platform/s3/aws_logging.cc:60] Curl returned error code 28",
+        weight=0,
+    ),
+    Row(
+        "tracker-away", r"wandb\.errors\.[\w.]+: .*[Cc]ommunicat", "network", "same-nodes",
+        "the tracker of experiments did not answer: WANDB_MODE=offline writes to disk instead",
+        "wandb/wandb#1287",
+        "wandb.errors.error.Error: Couldn't communicate with backend after 15 seconds", weight=0,
     ),
     Row(
         "download-failed",
@@ -43,7 +73,9 @@ STORAGE_ROWS = (
 
 MEMORY_ROWS = (
     Row(
-        "shared-memory", r"insufficient shared memory|killed by signal: Bus error|out of shared memory",
+        "shared-memory",
+        r"insufficient shared memory|killed by signal: Bus error|out of shared memory"
+        rf"|Error while creating shared memory segment|{_SHM}.*No space left on device",
         "memory", "stop",
         "shared memory is full: fewer loader workers, or look for leftovers in /dev/shm",
         "msr-fiddle/pipedream#28", "RuntimeError: DataLoader worker (pid 325) is killed by signal: Bus error.",
@@ -60,13 +92,22 @@ MEMORY_ROWS = (
         accuses="named", weight=2, confidence="high",
     ),
     Row(
+        "host-memory", r"node (?:with IP|\(IP:) ?(?P<node>\d+(?:\.\d+){3}).*(?:exceeds|memory usage threshold)",
+        "memory", "stop", "Ray ended a task before the node's memory ran out: ask for more (--mem) or use less",
+        "ray-project/ray#27716",
+        "(raylet) node_manager.cc:2963: System memory low at node with IP 10.0.0.2. Used memory (23.63GB) / total capacity (33.28GB) (0.709971) exceeds threshold 0.7, killing latest task with name Leaker.__init__ to avoid running out of memory.",
+        accuses="named", weight=2, confidence="high",
+    ),
+    Row(
         "loader-killed", r"DataLoader worker .* is killed by signal: Killed|DataLoader process .* killed by signal: Killed",
         "memory", "stop",
         "a loader worker was killed, most often for want of memory: fewer workers, or more --mem",
         "hezhangsprinter/DCPDN#12", "RuntimeError: DataLoader worker (pid 19597) is killed by signal: Killed.",
     ),
     Row(
-        "host-allocation", r"Cannot allocate memory|\[Errno 12\]|std::bad_alloc|DefaultCPUAllocator: can't allocate memory|^MemoryError",
+        "host-allocation",
+        r"^(?!.*(?:libfabric:|ibv_)).*(?:Cannot allocate memory|\[Errno 12\])|std::bad_alloc|DefaultCPUAllocator: can't allocate memory"
+        r"|^MemoryError",
         "memory", "stop", "an allocation failed: ask for more memory (--mem) or use less",
         "pytorch: c10/core/impl/alloc_cpu.cpp",
         "RuntimeError: [enforce fail at alloc_cpu.cpp:114] . DefaultCPUAllocator: can't allocate memory: you tried to allocate 68719476736 bytes.",
@@ -163,8 +204,32 @@ PROCESS_ENDS = (
         "symptom", "named",
     ),
     Row(
+        "illegal-instruction",
+        _LAUNCHER.format("-4") + r"|Signal 4 \(SIGILL\)|Signals\.SIGILL|\bexit code 132\b|\bIllegal instruction\b",
+        "user-error", "stop",
+        "the program was built for another processor than this node's: build it for the oldest node, or ask"
+        " for the right ones (--constraint)",
+        "aldro61/kover#42", "/var/spool/slurmd/job00042/slurm_script: line 13: 51804 Illegal instruction (core dumped)",
+        "symptom", "named",
+    ),
+    Row(
+        "arithmetic-signal",
+        _LAUNCHER.format("-8") + r"|Signal 8 \(SIGFPE\)|Signals\.SIGFPE|\bexit code 136\b|\bFloating point exception\b",
+        "software", "same-nodes", "a process died of SIGFPE: a whole number was divided by zero in native code",
+        "rohanchandra30/TrackNPred#7", "Floating point exception (core dumped)", "symptom", "named",
+    ),
+    Row(
+        "heap-damaged",
+        r"double free or corruption|(?:malloc|free|realloc|munmap_chunk)\(\): (?:\S+ )*(?:corrupt|invalid)"
+        r"|corrupted (?:size vs|double-linked)|stack smashing detected",
+        "software", "same-nodes", "native code wrote where it must not: a library that does not fit, or a bug in it",
+        "MendelXu/SAN#6",
+        "*** Error in `/path/to/bin/python': double free or corruption (!prev): 0x000055bbaca66830 ***", "symptom",
+    ),
+    Row(
         "abort",
-        _LAUNCHER.format("-6") + r"|Signal 6 \(SIGABRT\)|Signals\.SIGABRT|\bexit code 134\b|^Aborted \(core dumped\)",
+        _LAUNCHER.format("-6") + r"|Signal 6 \(SIGABRT\)|Signals\.SIGABRT|\bexit code 134\b|^Aborted \(core dumped\)"
+        r"|\bterminate called (?:after throwing|without an active)",
         "software", "same-nodes", "a process called abort; the lines before say why, where anything does",
         "pytorch/pytorch#126544",
         "E0517 08:24:03.805000 140617718325696 torch/distributed/elastic/multiprocessing/api.py:826] failed (exitcode: -6) local_rank: 0 (pid: 970611) of binary: /path/to/python3",

@@ -56,6 +56,15 @@ SLURM_CAUSES = (
         accuses="named", weight=2, confidence="high",
     ),
     Row(
+        "slurm-credential", r"[Mm]unge (?:encode|decode) failed|munge\.socket",
+        "software", "exclude-node",
+        "munge does not run on this node or has another key; where all nodes say so, the job must wait for an"
+        " administrator",
+        "Azure/az-hop#656",
+        'auth/munge: slurm_auth_create: Munge encode failed: Failed to access "/var/run/munge/munge.socket.2": No such file or directory',
+        accuses="reporter", weight=2, confidence="high",
+    ),
+    Row(
         "slurm-layout",
         r"Unable to layout tasks on given cpus|failed to distribute tasks|Requested node configuration is not available"
         r"|Invalid generic resource \(gres\)|Memory required by task is not available|More processors requested than permitted"
@@ -108,7 +117,9 @@ SLURM_CAUSES = (
         weight=2,
     ),
     Row(
-        "container-start", r"pyxis: (?:couldn't start container|container start failed|child \d+ failed)|nvidia-container-cli: .*error",
+        "container-start",
+        r"pyxis: (?:couldn't start container|container start failed|child \d+ failed)|nvidia-container-cli: .*error"
+        r"|FATAL: +container creation failed|squashfuse\w* (?:failed to mount|exited)",
         "software", "same-nodes",
         "the container did not start; where only some nodes fail, exclude them and look at their driver and disk",
         "NVIDIA/pyxis#135", "slurmstepd-node16: error: pyxis: couldn't start container",
@@ -123,6 +134,12 @@ SLURM_CAUSES = (
         "slurmstepd: error: execve(): /tmp/slurmd/job00089/slurm_script: No such file or directory",
         accuses="reporter",
         weight=2,
+    ),
+    Row(
+        "prolog-failed", r"Prolog failure on node (?P<node>\S+)", "software", "exclude-node",
+        "this node's prolog failed before the program began; Slurm has drained the node and says why there",
+        "AMDResearch/hpcfund#69", "salloc: Prolog failure on node node06", accuses="named", weight=2,
+        confidence="high",
     ),
     Row(
         "prolog-failed", r"[Pp]rolog (?:error|failed|failure)|Failed to invoke spank plugin|TaskProlog failed",
@@ -160,6 +177,12 @@ SLURM_ENDS = (
         "pytorch/pytorch#114097",
         "W0823 16:54:02.337000 139733055988160 torch/distributed/elastic/agent/server/api.py:688] Received Signals.SIGTERM death signal, shutting down workers",
         "outside", confidence="low",
+    ),
+    Row(
+        "signal-bypassed", r"\b[Bb]ypassing (?:signal )?(?:SIGTERM|sigterm)", "cancelled", "ask-slurm",
+        "Lightning was told to end and did not: a cancel or a preemption, or its own loader workers at an"
+        " epoch's end; Slurm's record tells which",
+        "Lightning-AI/pytorch-lightning#5969", "bypassing sigterm", "exit", confidence="low",
     ),
     Row(
         "task-exit", r"srun: error: (?P<node>[\w.\[\],-]+): tasks? [\d,-]+: Exited with exit code [1-9]",
