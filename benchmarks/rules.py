@@ -103,7 +103,7 @@ class HealthyNode:
             self.memory_corrected += chance.randint(1, 3)
         busy = _happens(chance, 0.8)
         return NodeFacts(
-            "n1", boot_id="3f2c6a1e", driver_version="550.54.15", nvml_version="12.550.54.15",
+            "n1", boot_id="3f2c6a1e", driver_version="550.54.15",
             gpus=tuple(self._gpu(index, busy=busy) for index in range(GPUS)),
             kernel_events=parse_records(self.log),
             links=tuple(
@@ -127,8 +127,8 @@ class HealthyNode:
             ),
             pcie=tuple(
                 PcieFacts(
-                    f"0000:{0x1B + index:02x}:00.0", "gpu", "10de:2330", width=16, width_max=16,
-                    speed_gts=32.0 if busy else 2.5, speed_gts_max=32.0,
+                    f"0000:{0x1B + index:02x}:00.0", "gpu", "10de:2330", width=16,
+                    speed_gts=32.0 if busy else 2.5,
                     corrected=self.replays[index], nonfatal=index % 2, fatal=0,
                 )
                 for index in range(GPUS)
@@ -140,7 +140,7 @@ class HealthyNode:
                 ),
             ),
             memory=MemoryFacts(
-                2_063_000 + chance.randint(0, 900), chance.randint(200_000, 1_900_000),
+                2_063_000 + chance.randint(0, 900),
                 uncorrected=0, corrected=self.memory_corrected,
             ),
         )  # fmt: skip
@@ -152,11 +152,11 @@ class HealthyNode:
         if _happens(chance, 0.05):
             self.replays[index] += chance.randint(1, 20)
         values: dict[str, object] = {
-            "uuid": f"GPU-{index:08d}", "pci": f"0000:{0x1B + index:02x}:00", "minor": index,
+            "uuid": f"GPU-{index:08d}", "pci": f"0000:{0x1B + index:02x}:00.0", "minor": index,
             "name": "NVIDIA H100 80GB HBM3", "serial": f"165000000000{index}",
             "ecc_enabled": True, "ecc_uncorrected": 0,
             "ecc_uncorrected_aggregate": chance.choice((0, 0, 0, 2)),
-            "ecc_corrected": self.corrected[index], "remapped_corrected": 0,
+            "ecc_corrected": self.corrected[index],
             "remapped_uncorrected": chance.choice((0, 0, 0, 1)), "remap_pending": False,
             "remap_failed": False, "recovery_action": 0,
             "temperature_c": chance.randint(40, 84) if busy else chance.randint(24, 40),

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from slurm_resilience.node.facts import GpuFacts, NodeFacts
+from slurm_resilience.node.facts import GpuFacts, LinkFacts, NodeFacts
 from slurm_resilience.node.settings import (
     DiskExpectation,
     Expectations,
@@ -32,7 +32,7 @@ def learn(facts: NodeFacts, named: Expectations) -> Expectations:
         links={
             link.name: LinkExpectation(link.rate_gbps)
             for link in facts.links or ()
-            if link.state in {"ACTIVE", "UP"}
+            if link.is_up and _is_of_its_kind(link, named)
         },
         disks={
             disk.path: DiskExpectation(bool(disk.mounted), not disk.read_only)
@@ -41,6 +41,15 @@ def learn(facts: NodeFacts, named: Expectations) -> Expectations:
         memory_mib=memory * MEMORY_PERCENT // 100 if memory else named.memory_mib,
         nvme_drives=_nvme_drives(facts) or named.nvme_drives,
     )
+
+
+def _is_of_its_kind(link: LinkFacts, named: Expectations) -> bool:
+    """
+    Whether other nodes have it too: ports for RDMA, their interfaces, and what somebody named.
+
+    Not a management port, which may hang elsewhere; nor `enx…`, a name made of one card's address.
+    """
+    return not link.name.startswith("enx") and (link.rdma or link.name in named.links)
 
 
 def _nvme_drives(facts: NodeFacts) -> int:

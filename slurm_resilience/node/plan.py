@@ -50,7 +50,6 @@ def plan_of(config: Config, stamp: list[Any] | None = None) -> dict[str, Any]:
         "stamp": stamp,
         "state": config.paths.state,
         "proc": config.paths.proc,
-        "gpus": node.expect.gpus,
         "verdict_age_s": node.verdict_age_s,
         "probes": {"prolog": fast, "epilog": epilog, "health": slow, "full": slow},
         "budget_s": {

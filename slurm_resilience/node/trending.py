@@ -1,15 +1,19 @@
 """Facts -> how their counters went since boot. Pure."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
 from slurm_resilience.node.facts import GpuFacts, NodeFacts
 from slurm_resilience.node.facts.trends import Trend
 
+WORKING_PERCENT = 50
+"""From this utilization on a GPU is at work, so that its clocks and its bus should be too."""
+SOFTWARE_POWER_CAP = 0x4
+"""Clock event reason: the board keeps to its power limit, as it should."""
+
 GPU_COUNTERS = (
     "ecc_corrected", "pcie_replays", "throttle_reasons", "nvlink_crc_errors", "nvlink_recoveries",
-    "pcie_generations_lost", "working_clock_percent", "memory_without_process_mib",
 )  # fmt: skip
 """Fields of `GpuFacts` whose course rules ask for."""
 MEMORY_COUNTERS = ("corrected",)
@@ -62,7 +66,11 @@ def _is_past(trend: Trend, facts: NodeFacts, now_s: float) -> bool:
 def readings(facts: NodeFacts) -> Iterator[tuple[str, str, float]]:
     """(subject, counter, value) of all that has a course."""
     for gpu in facts.gpus or ():
-        yield from _of(gpu, name_of(gpu), GPU_COUNTERS)
+        yield from (
+            (name_of(gpu), counter, float(value))
+            for counter in (*GPU_COUNTERS, *_OF_SEVERAL)
+            if (value := value_of(gpu, counter)) is not None
+        )
     for link in facts.links or ():
         yield from _of(link, link.name, LINK_COUNTERS)
     for port in facts.link_counters:
@@ -82,6 +90,48 @@ def readings(facts: NodeFacts) -> Iterator[tuple[str, str, float]]:
             yield from _of(of_node, "node", counters)
     for process in facts.processes.stuck if facts.processes else ():
         yield from _of(process, f"pid{process.pid}", STUCK_COUNTERS)
+
+
+def value_of(gpu: GpuFacts, counter: str) -> float | None:
+    """What is followed of a GPU under that name; None where it was not read, or is none now."""
+    derived = _OF_SEVERAL.get(counter)
+    value: float | None = derived(gpu) if derived else getattr(gpu, counter)
+    return value
+
+
+def _generations_lost(gpu: GpuFacts) -> int | None:
+    if not _is_working(gpu) or gpu.pcie_generation is None:
+        return None  # idle, the link rests at the first
+    return max(0, (gpu.pcie_generation_max or 0) - gpu.pcie_generation)
+
+
+def _clock_percent(gpu: GpuFacts) -> int | None:
+    capped = (gpu.throttle_reasons or 0) & SOFTWARE_POWER_CAP
+    if not _is_working(gpu) or capped or gpu.clock_mhz is None or not gpu.clock_max_mhz:
+        return None
+    return gpu.clock_mhz * 100 // gpu.clock_max_mhz
+
+
+def _memory_of_nobody(gpu: GpuFacts) -> int | None:
+    if gpu.memory_used_mib is None or gpu.processes is None:
+        return None
+    return 0 if gpu.processes else gpu.memory_used_mib
+
+
+def _is_working(gpu: GpuFacts) -> bool:
+    return (gpu.utilization_percent or 0) >= WORKING_PERCENT
+
+
+_OF_SEVERAL: dict[str, Callable[[GpuFacts], int | None]] = {
+    "pcie_generations_lost": _generations_lost,
+    "working_clock_percent": _clock_percent,
+    "memory_without_process_mib": _memory_of_nobody,
+}
+"""
+What several fields of a GPU make together: generations below the best of its PCIe link, at work; the
+SMs' clock against its greatest, at work and with power to spare; memory in use though no process
+uses it, 0 where one does.
+"""
 
 
 def name_of(gpu: GpuFacts) -> str:

@@ -154,7 +154,7 @@ def test_memory_is_read(root: Path) -> None:
 
     found = memory.read("/proc", str(root))
 
-    assert found["total_mib"] > found["available_mib"] > 0
+    assert found["total_mib"] > 0
     assert (found["uncorrected"], found["corrected"]) == (2, 0)
 
 

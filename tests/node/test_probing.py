@@ -133,7 +133,7 @@ def test_an_unkillable_child_is_abandoned(hung_mount: list[str], tmp_path: Path)
         "from slurm_resilience.node import probing\n"
         "from slurm_resilience.node.probes import disk\n"
         "until = time.monotonic() + 0.5\n"
-        "child = probing.start(disk.read, deadline=until, path=sys.argv[2])\n"
+        "child = probing.start(disk.read, deadline=until, path=sys.argv[2], proc='/proc')\n"
         "print(probing.gather({'disk': child}).hung, child.pid, flush=True)"
     )
     package = Path(__file__).parents[2]
@@ -153,12 +153,47 @@ def test_an_unkillable_child_is_abandoned(hung_mount: list[str], tmp_path: Path)
 
 def test_a_disk_is_read_as_df_counts(tmp_path: Path) -> None:
     """A path that is there has its figures, one that is not says so."""
-    found = disk.read(str(tmp_path))
+    found = disk.read(str(tmp_path), "/proc")
 
+    assert 0 <= found["free_gib"] <= 100
+    assert found["type"]
     assert found["read_only"] is False
     assert found["mounted"] is False
     assert 0 < found["used_percent"] <= 100
-    assert disk.read(str(tmp_path / "none")) == {
+    assert disk.read(str(tmp_path / "none"), "/proc") == {
         "path": str(tmp_path / "none"),
         "present": False,
     }
+
+
+MOUNTS = r"""
+22 1 8:2 / / rw,relatime shared:1 - ext4 /dev/sda2 rw
+30 22 0:40 / /data rw shared:2 - autofs systemd-1 rw,fd=30
+31 30 0:41 / /data/of\040all rw shared:3 - nfs4 filer1:/vol rw
+32 31 0:42 / /data/of\040all/scratch rw shared:4 - lustre 10.0.0.1@o2ib:/fs rw
+33 22 0:43 / /data2 rw - xfs /dev/nvme0n1 rw
+34 33 0:44 / /data2 rw - tmpfs tmpfs rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("data/of all", "nfs4"),
+        ("data/of all/scratch/run", "lustre"),
+        ("data/of all/scratches", "nfs4"),
+        ("data2", "tmpfs"),
+        ("home", "ext4"),
+    ],
+)
+def test_a_disk_tells_what_kind_of_file_system_it_is_on(
+    tmp_path: Path, path: str, kind: str
+) -> None:
+    """The nearest mount above it, and of several in one place the last."""
+    (tmp_path / "self").mkdir()
+    (tmp_path / "self/mountinfo").write_text(
+        MOUNTS.strip().replace(" /data", f" {tmp_path}/data")
+    )
+    (tmp_path / path).mkdir(parents=True)
+
+    assert disk.read(str(tmp_path / path), str(tmp_path))["type"] == kind

@@ -65,7 +65,7 @@ class Host:
             "n1", boot_id="3f2c6a1e",
             shm=DiskFacts("/dev/shm", used_percent=chance.randint(0, 79)),
             memory=MemoryFacts(
-                2_063_000, 1_900_000, uncorrected=0, corrected=self.corrected, poisoned_kib=0,
+                2_063_000, uncorrected=0, corrected=self.corrected, poisoned_kib=0,
                 machine_checks=0,
             ),
             processes=ProcessFacts(

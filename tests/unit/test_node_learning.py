@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from slurm_resilience.config import parse, to_yaml
 from slurm_resilience.errors import ConfigError
-from slurm_resilience.node.facts import NodeFacts, from_json
+from slurm_resilience.node.facts import LinkFacts, NodeFacts, from_json
 from slurm_resilience.node.findings import Severity
 from slurm_resilience.node.learning import as_profile, learn
 from slurm_resilience.node.plan import plan_of
@@ -68,6 +68,24 @@ def test_under_a_learnt_profile_a_fault_shows(fault: str) -> None:
     found = judge(recorded(fault), profile.at("n1").node)
 
     assert any(finding.severity >= Severity.DRAIN_WHEN_IDLE for finding in found)
+
+
+def test_only_links_that_other_nodes_have_are_learnt() -> None:
+    """Management ports hang elsewhere on the next node, and `enx…` is one card's own name."""
+    up = {"state": "UP", "layer": "Ethernet", "rate_gbps": 1.0}
+    links = (
+        LinkFacts("mlx5_0:1", state="ACTIVE", rate_gbps=400.0),
+        LinkFacts("mlx5_1:1", state="DOWN"),
+        LinkFacts("ens1np0", **up),  # type: ignore[arg-type]
+        LinkFacts("eno1", rdma=False, **up),  # type: ignore[arg-type]
+        LinkFacts("eno2", rdma=False, **up),  # type: ignore[arg-type]
+        LinkFacts("enx0c42a1b2c3d4", **up),  # type: ignore[arg-type]
+    )
+    named = Expectations(links={"eno2": LinkExpectation()})
+
+    found = learn(NodeFacts("n1", links=links), named)
+
+    assert list(found.links) == ["mlx5_0:1", "ens1np0", "eno2"]
 
 
 def test_gpus_that_differ_teach_nothing_about_each() -> None:

@@ -258,7 +258,7 @@ def test_a_module_is_judged_by_its_own_limits(
 
 
 def nic(address: str = "0000:41:00.0", **more: Any) -> PcieFacts:
-    values = {"width": 16, "width_max": 16, "speed_gts": 32.0, "speed_gts_max": 32.0, **more}
+    values = {"width": 16, "speed_gts": 32.0, **more}
     return PcieFacts(address, "nic", "15b3:1021", **values)
 
 
@@ -268,7 +268,7 @@ def gpu(**more: Any) -> PcieFacts:
 
 BUS: dict[str, tuple[tuple[PcieFacts, ...], NodeSettings, list[str]]] = {
     "healthy": ((nic(), gpu(width=16, speed_gts=32.0)), EXPECTING, []),
-    "an idle GPU": ((gpu(width=16, speed_gts=2.5, speed_gts_max=32.0),), EXPECTING, []),
+    "an idle GPU": ((gpu(width=16, speed_gts=2.5),), EXPECTING, []),
     "a GPU's lanes, which NVML tells": ((gpu(width=8),), EXPECTING, []),
     "an adapter in a small slot": ((nic(width=8),), NOTHING, []),
     "an adapter expected wider": (

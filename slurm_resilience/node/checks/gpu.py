@@ -6,7 +6,7 @@ GPU_CHECKS: dict[str, Check] = {
     "gpu-lost": Check(
         probe="nvml",
         meaning="the GPU has fallen off the bus; reboot, then look at its seating",
-        rule="lost by name, or an error to every question: drain",
+        rule="lost by name, or an error that says so to every question: drain",
         why="a GPU off the bus comes back with a reboot or power cycle only; Xid 79 may be missing",
         heals="reboot",
         of_gpus=True,

@@ -14,7 +14,7 @@ STORAGE_CHECKS: dict[str, Check] = {
     "disk-stale": Check(
         probe="disk",
         meaning="a watched file system answers with an error; mount it again",
-        rule="stale, not connected, or an I/O error: drain when idle",
+        rule="stale, not connected, or an I/O error: drain when idle; of a file server: warn",
         why=(
             "what was mounted there is gone. Only paths in `expect.disks` are looked at: "
             "per-user and container mounts come and go (nhc issue 27)"
@@ -25,15 +25,18 @@ STORAGE_CHECKS: dict[str, Check] = {
     "disk-read-only": Check(
         probe="disk",
         meaning="a watched file system cannot be written",
-        rule="read-only and not meant to be: drain",
+        rule="read-only and not meant to be: drain; of a file server: warn",
         why="the kernel remounts a file system so after errors",
         heals="reboot",
     ),
     "disk-full": Check(
         probe="disk",
         meaning="a watched file system has no room left",
-        rule="`thresholds.disk_warn_percent` warns, `disk_full_percent` drains when idle",
-        why="what fills it may be a running job's, and goes with it",
+        rule=(
+            "`thresholds.disk_warn_percent` warns, `disk_full_percent` with less than `disk_free_gib` "
+            "left drains when idle; of a file server: warn"
+        ),
+        why="what fills it may be a running job's, and goes with it; a server's all nodes see alike",
         heals="itself",
     ),
     "shm-full": Check(

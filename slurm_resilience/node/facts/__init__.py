@@ -81,7 +81,6 @@ class NodeFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     up_s: float = 0.0
     """Seconds since boot."""
     driver_version: str | None = None
-    nvml_version: str | None = None
     nvml_error: str | None = None
     """What NVML answered to its initialisation where that failed, for example DriverNotLoaded."""
     gpus: tuple[GpuFacts, ...] | None = None

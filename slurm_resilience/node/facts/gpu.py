@@ -9,12 +9,6 @@ RESET_REQUIRED = "ResetRequired"
 """The reason of what a GPU answers only after a reset."""
 
 
-WORKING_PERCENT = 50
-"""From this utilization on a GPU is at work, so that its clocks and its bus should be too."""
-SOFTWARE_POWER_CAP = 0x4
-"""Clock event reason: the board keeps to its power limit, as it should."""
-
-
 class GpuProcess(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A process that uses a GPU: computes, draws, or goes through MPS."""
 
@@ -51,9 +45,8 @@ class GpuFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     """The board's own word that its SRAM has had too many."""
     ecc_corrected: int | None = None
     """Volatile."""
-    remapped_corrected: int | None = None
-    """Rows remapped because of corrected errors."""
     remapped_uncorrected: int | None = None
+    """Rows remapped because of uncorrected errors."""
     remap_pending: bool | None = None
     remap_failed: bool | None = None
     remap_banks_exhausted: int | None = None
@@ -92,8 +85,7 @@ class GpuFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     nvlinks_seen: int | None = None
     """Most NVLinks that were up at once, as far as this boot's earlier hooks saw."""
     nvlink_crc_errors: int | None = None
-    """Over all links, as are the next two."""
-    nvlink_replays: int | None = None
+    """Over all links, as is the next."""
     nvlink_recoveries: int | None = None
     fabric_state: int | None = None
     """NVML_GPU_FABRIC_STATE_…: how far the fabric manager came with it."""
@@ -113,30 +105,3 @@ class GpuFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     def nvlinks_up(self) -> int | None:
         """How many NVLinks are up."""
         return None if self.nvlinks is None else sum(self.nvlinks)
-
-    @property
-    def is_working(self) -> bool:
-        """Whether it is at work; False too where that was not read."""
-        return (self.utilization_percent or 0) >= WORKING_PERCENT
-
-    @property
-    def pcie_generations_lost(self) -> int | None:
-        """Generations below its best, at work; None when idle, where the link rests at the first."""
-        if not self.is_working or self.pcie_generation is None:
-            return None
-        return max(0, (self.pcie_generation_max or 0) - self.pcie_generation)
-
-    @property
-    def working_clock_percent(self) -> int | None:
-        """The SMs' clock against its greatest, at work and with power to spare; else None."""
-        capped = (self.throttle_reasons or 0) & SOFTWARE_POWER_CAP
-        if not self.is_working or capped or self.clock_mhz is None or not self.clock_max_mhz:
-            return None
-        return self.clock_mhz * 100 // self.clock_max_mhz
-
-    @property
-    def memory_without_process_mib(self) -> int | None:
-        """Memory in use though no process uses the GPU; 0 where one does."""
-        if self.memory_used_mib is None or self.processes is None:
-            return None
-        return 0 if self.processes else self.memory_used_mib

@@ -14,7 +14,11 @@ class DiskFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     mounted: bool | None = None
     """Whether the path itself is where a file system is mounted."""
     read_only: bool | None = None
+    type: str | None = None
+    """Of the file system, as the kernel calls it: ext4, nfs4, lustre, …"""
     used_percent: int | None = None
+    free_gib: int | None = None
+    """Up to 100: more is plenty, and would be another figure at each look."""
     inodes_used_percent: int | None = None
     """None too where the file system has no fixed number of inodes."""
     error: str | None = None
@@ -34,7 +38,6 @@ class MemoryFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     """The node's own memory."""
 
     total_mib: int | None = None
-    available_mib: int | None = None
     uncorrected: int | None = None
     """ECC errors since boot, over all memory controllers; None where the kernel counts none."""
     corrected: int | None = None

@@ -15,11 +15,8 @@ class PcieFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     model: str = ""
     """Vendor and device, `10de:2330`: devices of one model are alike."""
     width: int | None = None
-    width_max: int | None = None
-    """What the device could do; its slot may offer less."""
     speed_gts: float | None = None
     """Gigatransfers a second. An idle GPU goes down to 2.5."""
-    speed_gts_max: float | None = None
     all_ones: bool = False
     """Every register reads as ones: nothing answers at that address."""
     corrected: int | None = None

@@ -15,22 +15,25 @@ def read(proc: str, sysfs: str) -> dict[str, Any]:
         load = float(file.read().split()[1])
     found = {"load": load, "cpus": os.cpu_count() or 1}
     try:
-        return {**found, "network_bytes": _network_bytes(f"{sysfs}/class/net")}
+        network_bytes = _network_bytes(f"{sysfs}/class/net")
     except OSError as error:
         return {**found, "unread": {"network_bytes": str(error)}}
+    if network_bytes is None:
+        return {**found, "unread": {"network_bytes": "not supported"}}
+    return {**found, "network_bytes": network_bytes}
 
 
-def _network_bytes(folder: str) -> int:
+def _network_bytes(folder: str) -> int | None:
     """
-    Of hardware alone: what software adds on top would count twice.
+    Of hardware alone: what software adds on top would count twice. None where there is none.
 
-    Raises OSError where there is none, or it has no counts.
+    Raises OSError where it has no counts.
     """
     hardware = [
         name for name in os.listdir(folder) if os.path.exists(f"{folder}/{name}/device")
     ]
     if not hardware:
-        raise OSError("no network interface is hardware")
+        return None
     return sum(
         _count(f"{folder}/{name}/statistics/{direction}")
         for name in hardware

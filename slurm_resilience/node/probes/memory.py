@@ -27,7 +27,6 @@ def read(proc: str, sysfs: str) -> dict[str, Any]:
         unread["poisoned_kib"] = _NOT_SUPPORTED  # a kernel without CONFIG_MEMORY_FAILURE
     return {
         "total_mib": int(sizes["MemTotal"]) // _KIB_A_MIB,
-        "available_mib": int(sizes["MemAvailable"]) // _KIB_A_MIB,
         "uncorrected": _sum(sysfs, "ue_count", unread, "uncorrected"),
         "corrected": _sum(sysfs, "ce_count", unread, "corrected"),
         "dimms": _dimms(sysfs),

@@ -56,7 +56,6 @@ def read(
     try:
         return {
             "driver_version": nvml.nvmlSystemGetDriverVersion(),
-            "nvml_version": nvml.nvmlSystemGetNVMLVersion(),
             "gpus": [_gpu(nvml, index, readers) for index in range(nvml.nvmlDeviceGetCount())],
         }
     except nvml.NVMLError as error:
@@ -103,6 +102,8 @@ def _gpu(nvml: Any, index: int, readers: Mapping[Reader, tuple[int, ...]]) -> di
         gpu["lost"] = True
     except nvml.NVMLError as error:
         unread["handle"] = _name(error)
+        if error.value == nvml.NVML_ERROR_RESET_REQUIRED:
+            gpu["reset_required"] = True
     return {**gpu, "unread": unread}
 
 
@@ -145,8 +146,8 @@ def flag(function: str) -> Callable[[Any, Any], tuple[bool]]:
 
 
 def _rows(nvml: Any, handle: Any) -> tuple[Any, ...]:  # noqa: ANN401
-    corrected, uncorrected, pending, failed = nvml.nvmlDeviceGetRemappedRows(handle)
-    return corrected, uncorrected, bool(pending), bool(failed)
+    _, uncorrected, pending, failed = nvml.nvmlDeviceGetRemappedRows(handle)
+    return uncorrected, bool(pending), bool(failed)
 
 
 def _recovery_action(nvml: Any, handle: Any) -> tuple[int]:  # noqa: ANN401
@@ -201,7 +202,7 @@ _FAULTS: tuple[Reader, ...] = (
     (("pci",), lambda nvml, handle: (nvml.nvmlDeviceGetPciInfo(handle).busId,)),
     (("minor",), one("nvmlDeviceGetMinorNumber")),
     (("ecc_uncorrected",), one("nvmlDeviceGetTotalEccErrors", 1, 0)),
-    (("remapped_corrected", "remapped_uncorrected", "remap_pending", "remap_failed"), _rows),
+    (("remapped_uncorrected", "remap_pending", "remap_failed"), _rows),
     (("retired_pending",), flag("nvmlDeviceGetRetiredPagesPendingStatus")),
     (("recovery_action",), _recovery_action),
     (("mig", "mig_devices"), _mig),

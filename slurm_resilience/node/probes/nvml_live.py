@@ -21,10 +21,10 @@ _VOLATILE, _AGGREGATE = 0, 1
 _SRAM = 7
 _SLOWDOWN = 1
 _SM = 1
-_NVLINK_CRC_FLIT, _NVLINK_CRC_DATA, _NVLINK_REPLAY, _NVLINK_RECOVERY = 38, 45, 52, 59
-_OF_LINKS = (163, 219, 161, 162, 215)
+_NVLINK_CRC_FLIT, _NVLINK_CRC_DATA, _NVLINK_RECOVERY = 38, 45, 59
+_OF_LINKS = (163, 219, 162, 215)
 """
-NVML_FI_DEV_NVLINK_ERROR_DL_CRC, COUNT_EFFECTIVE_ERRORS, ERROR_DL_REPLAY, ERROR_DL_RECOVERY,
+NVML_FI_DEV_NVLINK_ERROR_DL_CRC, COUNT_EFFECTIVE_ERRORS, ERROR_DL_RECOVERY,
 COUNT_LINK_RECOVERY_EVENTS. Hopper has those of the DL, Blackwell the others.
 """
 
@@ -69,32 +69,25 @@ def _nvlinks(nvml: Any, handle: Any) -> tuple[list[bool]]:  # noqa: ANN401
     return (states,)
 
 
-def _nvlink_errors(nvml: Any, handle: Any) -> tuple[int | None, int | None, int | None]:  # noqa: ANN401
-    asked = [_NVLINK_CRC_FLIT, _NVLINK_CRC_DATA, _NVLINK_REPLAY, _NVLINK_RECOVERY]
-    flit, data, replays, recoveries = (
+def _nvlink_errors(nvml: Any, handle: Any) -> tuple[int | None, int | None]:  # noqa: ANN401
+    asked = [_NVLINK_CRC_FLIT, _NVLINK_CRC_DATA, _NVLINK_RECOVERY]
+    flit, data, recoveries = (
         _count(nvml, answer) for answer in nvml.nvmlDeviceGetFieldValues(handle, asked)
     )
-    if (flit, data, replays, recoveries) == (None,) * 4:
+    if (flit, data, recoveries) == (None,) * 3:
         return _newer_nvlink_errors(nvml, handle)
-    return _sum((flit, data)), replays, recoveries
+    return _sum((flit, data)), recoveries
 
 
-def _newer_nvlink_errors(
-    nvml: Any,  # noqa: ANN401
-    handle: Any,  # noqa: ANN401
-) -> tuple[int | None, int | None, int | None]:
+def _newer_nvlink_errors(nvml: Any, handle: Any) -> tuple[int | None, int | None]:  # noqa: ANN401
     """From boards that count by link only; each generation under other names."""
     links = len(_nvlinks(nvml, handle)[0])
     asked = [(field, link) for field in _OF_LINKS for link in range(links)]
     answers = nvml.nvmlDeviceGetFieldValues(handle, asked)
     told = [_count(nvml, answer) for answer in answers]
     sums = [_sum(told[place * links : (place + 1) * links]) for place in range(len(_OF_LINKS))]
-    crc, effective, replays, recoveries, events = sums
-    return (
-        effective if crc is None else crc,
-        replays,
-        events if recoveries is None else recoveries,
-    )
+    crc, effective, recoveries, events = sums
+    return (effective if crc is None else crc, events if recoveries is None else recoveries)
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:
@@ -180,7 +173,7 @@ THOROUGH: tuple[Reader, ...] = (
     (("pcie_generation_max",), one("nvmlDeviceGetMaxPcieLinkGeneration")),
     (("pcie_replays",), one("nvmlDeviceGetPcieReplayCounter")),
     (("nvlinks",), _nvlinks),
-    (("nvlink_crc_errors", "nvlink_replays", "nvlink_recoveries"), _nvlink_errors),
+    (("nvlink_crc_errors", "nvlink_recoveries"), _nvlink_errors),
     (("fabric_state", "fabric_status", "fabric_health"), _fabric),
     (("inforom_valid",), _inforom),
 )

@@ -41,19 +41,15 @@ def _device(base: str) -> dict[str, Any]:
     found: dict[str, Any] = {
         "model": ":".join(ids),
         "width": _number(base, "current_link_width", unread, "width"),
-        "width_max": _number(base, "max_link_width", unread, "width_max"),
         "speed_gts": _number(base, "current_link_speed", unread, "speed_gts"),
-        "speed_gts_max": _number(base, "max_link_speed", unread, "speed_gts_max"),
         "all_ones": _is_all_ones(base),
         "unread": unread,
     }
     for field, name in _ERRORS.items():
         found[field] = _errors(base, f"aer_dev_{name}", unread, field)
-    for field in ("width", "width_max"):
-        # 255 of a device that is gone, 0 where the link has no width
-        whole = found[field]
-        found[field] = int(whole) if whole and whole < 255 else None  # noqa: PLR2004
-    return found
+    # 255 of a device that is gone, 0 where the link has no width
+    width = found["width"]
+    return {**found, "width": int(width) if width and width < 255 else None}  # noqa: PLR2004
 
 
 def _is_all_ones(base: str) -> bool:
@@ -88,7 +84,8 @@ def _number(base: str, name: str, unread: dict[str, str], field: str) -> float |
     try:
         return float((text or "").split()[0])  # "16.0 GT/s PCIe", "16", "Unknown"
     except (IndexError, ValueError):
-        unread[field] = _NOT_SUPPORTED if text is None else f"not a number: {text}"
+        is_told = text not in {None, "Unknown"}  # the kernel's own word for no link
+        unread[field] = f"not a number: {text}" if is_told else _NOT_SUPPORTED
         return None
 
 

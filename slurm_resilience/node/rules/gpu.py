@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from slurm_resilience.node.checks.check import Heals
-from slurm_resilience.node.facts import NOT_SUPPORTED, NodeFacts
+from slurm_resilience.node.facts import NodeFacts
 from slurm_resilience.node.findings import Finding, Severity
 from slurm_resilience.node.rules.of_gpu import finding
 from slurm_resilience.node.rules.rule import Rule
@@ -27,17 +27,21 @@ _JUDGED = (
 )  # fmt: skip
 
 
+_OF_LOST = {"Unknown", "IrqIssue", "InsufficientPower", "Timeout"}
+"""NVML's other errors for a GPU that cannot be reached. A missing permission is not one of them."""
+
+
 def gpu_lost(facts: NodeFacts, _: NodeSettings) -> Iterator[Finding]:
-    """Lost by name, without a handle, or with an error to every single question."""
+    """Lost by name, without a handle, or with such an error to every single question."""
     for gpu in facts.gpus or ():
-        refusals = {why for why in gpu.unread.values() if why != NOT_SUPPORTED}
+        refusals = _OF_LOST.intersection(gpu.unread.values())
         # Its name may be known from earlier in this boot: then it still stands under unread.
         silent = "handle" in gpu.unread or all(
             field in gpu.unread or getattr(gpu, field) is None for field in _JUDGED
         )
         if gpu.lost:
             yield finding(gpu, "gpu-lost", Severity.DRAIN, "has fallen off the bus")
-        elif refusals and silent:
+        elif refusals and silent and not gpu.reset_required:
             detail = f"answers nothing: {', '.join(sorted(refusals))}"
             yield finding(gpu, "gpu-lost", Severity.DRAIN, detail)
 

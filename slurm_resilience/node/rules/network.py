@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from slurm_resilience.node.facts import LinkFacts, NodeFacts
+from slurm_resilience.node.facts import LinkCounters, LinkFacts, NodeFacts
 from slurm_resilience.node.facts.trends import HOUR_S
 from slurm_resilience.node.findings import Finding, Severity
 from slurm_resilience.node.rules.rule import Rule
@@ -138,16 +138,20 @@ def _growth(
     facts: NodeFacts, settings: NodeSettings, over_s: float
 ) -> Iterator[tuple[str, str, float]]:
     """(link, counter, growth) of the links that are looked at; what did not move is left out."""
-    links = {link.name: link for link in facts.links or ()}
-    for port in facts.link_counters:
-        link = links.get(port.name)
-        if port.name not in settings.expect.links and not (link and link.rdma):
-            continue  # a management port, or one that nobody uses
+    for port in counted(facts, settings):
         for counter in port.values:
             trend = facts.trend(port.name, counter)
             grown = trend.added(over_s) if trend else 0.0
             if grown:
                 yield port.name, counter, grown
+
+
+def counted(facts: NodeFacts, settings: NodeSettings) -> Iterator[LinkCounters]:
+    """The counters of links that jobs use: not of management ports."""
+    rdma = {link.name for link in facts.links or () if link.rdma}
+    for port in facts.link_counters:
+        if port.name in settings.expect.links or port.name in rdma:
+            yield port
 
 
 def _severity(name: str, settings: NodeSettings) -> Severity:

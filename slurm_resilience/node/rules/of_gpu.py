@@ -5,7 +5,7 @@ from itertools import pairwise
 from slurm_resilience.node.facts import GpuFacts, NodeFacts, Trend
 from slurm_resilience.node.facts.trends import LEAST_S
 from slurm_resilience.node.findings import Finding, Severity
-from slurm_resilience.node.trending import name_of
+from slurm_resilience.node.trending import name_of, value_of
 
 
 def finding(gpu: GpuFacts, check: str, severity: Severity, detail: str) -> Finding:
@@ -16,7 +16,7 @@ def finding(gpu: GpuFacts, check: str, severity: Severity, detail: str) -> Findi
 
 def trend_of(facts: NodeFacts, gpu: GpuFacts, counter: str) -> Trend | None:
     """How *counter* of *gpu* went; None where nothing is known of it, or it was not read now."""
-    if getattr(gpu, counter) is None:
+    if value_of(gpu, counter) is None:
         return None
     return facts.trend(name_of(gpu), counter)
 

@@ -2,11 +2,24 @@
 
 from collections.abc import Iterator
 
-from slurm_resilience.node.facts import NodeFacts
+from slurm_resilience.node.facts import DiskFacts, NodeFacts
 from slurm_resilience.node.facts.trends import DAY_S
 from slurm_resilience.node.findings import Finding, Severity
 from slurm_resilience.node.rules.rule import Rule
 from slurm_resilience.node.settings import NodeSettings
+
+_OF_SERVERS = {
+    "nfs", "nfs4", "lustre", "gpfs", "beegfs", "beegfs_nodev", "ceph", "cifs", "smb3", "wekafs",
+    "panfs", "pvfs2", "afs", "9p", "virtiofs", "glusterfs", "ocfs2", "gfs2",
+}  # fmt: skip
+"""Types of file systems that many nodes share; those through FUSE (`fuse.juicefs`) are too."""
+
+
+def _at_most(severity: Severity, disk: DiskFacts) -> Severity:
+    """A warning of what a file server serves: it looks alike from all its nodes at once."""
+    kind = disk.type or ""
+    is_shared = kind in _OF_SERVERS or kind.startswith("fuse.")
+    return min(severity, Severity.WARN) if is_shared else severity
 
 
 def disk_missing(facts: NodeFacts, settings: NodeSettings) -> Iterator[Finding]:
@@ -23,7 +36,8 @@ def disk_stale(facts: NodeFacts, _: NodeSettings) -> Iterator[Finding]:
     """What is mounted there is gone: whoever opens a file gets the same answer."""
     for disk in facts.disks:
         if disk.error:
-            yield Finding("disk-stale", Severity.DRAIN_WHEN_IDLE, disk.path, disk.error)
+            severity = _at_most(Severity.DRAIN_WHEN_IDLE, disk)
+            yield Finding("disk-stale", severity, disk.path, disk.error)
 
 
 def disk_read_only(facts: NodeFacts, settings: NodeSettings) -> Iterator[Finding]:
@@ -31,7 +45,8 @@ def disk_read_only(facts: NodeFacts, settings: NodeSettings) -> Iterator[Finding
     for disk in facts.disks:
         want = settings.expect.disks.get(disk.path)
         if disk.read_only and (want is None or want.writable):
-            yield Finding("disk-read-only", Severity.DRAIN, disk.path, "cannot be written")
+            severity = _at_most(Severity.DRAIN, disk)
+            yield Finding("disk-read-only", severity, disk.path, "cannot be written")
 
 
 def disk_full(facts: NodeFacts, settings: NodeSettings) -> Iterator[Finding]:
@@ -43,7 +58,9 @@ def disk_full(facts: NodeFacts, settings: NodeSettings) -> Iterator[Finding]:
             if share is None or share < limits.disk_warn_percent:
                 continue
             full = share >= limits.disk_full_percent
-            severity = Severity.DRAIN_WHEN_IDLE if full else Severity.WARN
+            if what == "space" and disk.free_gib is not None:
+                full = full and disk.free_gib < limits.disk_free_gib
+            severity = _at_most(Severity.DRAIN_WHEN_IDLE if full else Severity.WARN, disk)
             yield Finding("disk-full", severity, disk.path, f"{share} % of {what} used")
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from slurm_resilience.node.facts import NOT_SUPPORTED, RESET_REQUIRED, NodeFacts
 from slurm_resilience.node.findings import Finding, Severity
+from slurm_resilience.node.rules.network import counted
 from slurm_resilience.node.rules.rule import Rule
 from slurm_resilience.node.settings import NodeSettings
 
@@ -24,7 +25,7 @@ def unread(facts: NodeFacts, settings: NodeSettings) -> Iterator[Finding]:
         if failed and not gpu.lost:
             detail = "; ".join(f"{field}: {why}" for field, why in failed.items())
             yield Finding("unread", Severity.UNKNOWN, f"gpu{gpu.index}", detail, gpu=gpu.index)
-    for name, fields in _unread_of_the_host(facts):
+    for name, fields in _unread_of_the_host(facts, settings):
         failed = {
             field: why for field, why in fields.items() if not why.startswith(NOT_SUPPORTED)
         }
@@ -36,13 +37,23 @@ def unread(facts: NodeFacts, settings: NodeSettings) -> Iterator[Finding]:
             yield Finding("unread", Severity.UNKNOWN, link.name, link.unread["state"])
 
 
-def _unread_of_the_host(facts: NodeFacts) -> Iterator[tuple[str, Mapping[str, str]]]:
+def _unread_of_the_host(
+    facts: NodeFacts, settings: NodeSettings
+) -> Iterator[tuple[str, Mapping[str, str]]]:
     if facts.memory:
         yield "memory", facts.memory.unread
     for drive in facts.drives or ():
         yield drive.name, drive.unread
     for ups in facts.upses:
         yield ups.name, ups.unread
+    if facts.load:
+        yield "load", facts.load.unread
+    for device in facts.pcie:
+        yield device.address, device.unread
+    for port in counted(facts, settings):
+        yield port.name, port.unread
+    for module in facts.optics:
+        yield module.name, module.unread
 
 
 UNSEEN_RULES: tuple[Rule, ...] = (probe_hung, unread)

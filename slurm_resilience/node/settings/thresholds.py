@@ -17,6 +17,9 @@ class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     disk_warn_percent: Percent = 90
     disk_full_percent: Percent = 98
     """Of space or of inodes. Low enough that a job can still write its last log lines."""
+    disk_free_gib: Annotated[int, Meta(ge=1, le=100)] = 10
+    """With so much space left a disk is not full, whatever its percentage: 2 % of a big one are
+    hundreds of GiB."""
     shm_warn_percent: Percent = 80
     """Of /dev/shm used. What ranks exchange and data loaders hand over lies there; jobs that were
     killed leave theirs behind."""
