@@ -71,7 +71,7 @@ NETWORK_CAUSES = (
     ),
     Row(
         "no-route",
-        r"No route to host|Network is unreachable|Host is unreachable|\berrno: 113\b",
+        r"No route to host|Network is (?:unreachable|down)|Host is (?:unreachable|down)|\berrno: 113\b",
         "network", "same-nodes",
         "a node cannot be reached on the interface that was taken: link, firewall, or NCCL_SOCKET_IFNAME",
         "sgl-project/sglang#3820",
@@ -149,7 +149,8 @@ NETWORK_FALLOUT = (
         "rendezvous-failed",
         r"RendezvousConnectionError|RendezvousTimeoutError|connection to the C10d store has failed"
         r"|DistStoreError|store based barrier|store->get\('[^']*'\) got error"
-        r"|client socket has (?:timed out|failed)|connect\(\) timed out|Timeout waiting for key",
+        r"|client socket has (?:timed out|failed)|connect\(\) timed out|Timeout waiting for key"
+        r"|Connection (?:refused|timed out)",
         "software", "same-nodes",
         "ranks did not find each other at the start: one died early or came late, or the address does not"
         " answer",

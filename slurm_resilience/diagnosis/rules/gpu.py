@@ -11,8 +11,8 @@ GPU_ROWS = (
         accuses="reporter", weight=2, confidence="high",
     ),
     Row(
-        "cuda-nvlink", r"uncorrectable NVLink error|nvlink (?:hardware )?error detected", "hardware",
-        "exclude-node", "an NVLink failed; the node needs a look (kernel log: Xid 74 or 144 to 150)",
+        "cuda-nvlink", r"uncorrectable NVLink error|nvlink (?:hardware )?error detected"
+        r"|Invalid access of peer GPU memory over nvlink", "hardware", "exclude-node", "an NVLink failed; the node needs a look (kernel log: Xid 74 or 144 to 150)",
         "MIC-DKFZ/nnUNet#1519",
         "RuntimeError: CUDA error: uncorrectable NVLink error detected during the execution",
         accuses="reporter", weight=2, confidence="high",
@@ -28,7 +28,8 @@ GPU_ROWS = (
     ),
     Row(
         "gpu-unavailable",
-        r"CUDA-capable device\(s\) is/are busy or unavailable|cudaErrorDevicesUnavailable",
+        r"CUDA-capable device\(s\) is/are busy or unavailable|cudaErrorDevicesUnavailable"
+        r"|exclusive-thread device already in use",
         "hardware", "exclude-node",
         "a GPU is taken or broken; look for leftover processes and a pending reset on the node",
         "NVIDIA/nvidia-resiliency-ext#18",
@@ -72,7 +73,8 @@ GPU_ROWS = (
         accuses="reporter", weight=2,
     ),
     Row(
-        "driver-too-old", r"CUDA driver version is insufficient|forward compatibility was attempted",
+        "driver-too-old", r"CUDA driver version is insufficient|forward compatibility was attempted"
+        r"|PTX was compiled with an unsupported toolchain|not supported in the installed CUDA driver",
         "software", "exclude-node",
         "the node's driver is older than the program's CUDA; another node, or an older build",
         "vuptran/cardiac-segmentation#2",
@@ -102,7 +104,7 @@ GPU_ROWS = (
     Row(
         "cuda-illegal-access",
         r"an illegal memory access was encountered|CUDA_ERROR_ILLEGAL_ADDRESS|misaligned address|illegal instruction was encountered"
-        r"|Memory access fault by GPU|invalid program counter|an illegal instruction",
+        r"|Memory access fault by GPU|invalid program counter|an illegal instruction|CUDA error: hardware stack error|on global/shared address space",
         "software", "same-nodes",
         "a kernel or an index is wrong; CUDA_LAUNCH_BLOCKING=1 shows where. Hardware only with an Xid of"
         " its own on one node",
@@ -133,7 +135,8 @@ GPU_ROWS = (
     ),
     Row(
         "kernel-image",
-        r"no kernel image is available for execution|CUDA_ERROR_NO_BINARY_FOR_GPU|hipErrorNoBinaryForGpu",
+        r"no kernel image is available for execution|CUDA_ERROR_NO_BINARY_FOR_GPU|hipErrorNoBinaryForGpu"
+        r"|device kernel image is invalid|invalid device function|PTX JIT compilation failed",
         "user-error",
         "stop",
         "the program was built for other GPUs than this node's: another build, or ask for the right GPUs",
@@ -175,6 +178,23 @@ GPU_ROWS = (
         "CUDA does not say what failed: look for an Xid on the node, then exclude it if it comes back",
         "vllm-project/vllm#2682",
         "[E ProcessGroupNCCL.cpp:916] [Rank 7] NCCL watchdog thread terminated with exception: CUDA error: unknown error",
+        accuses="reporter", weight=0, confidence="low",
+    ),
+    Row(
+        "mps",
+        r"MPS (?:client failed to connect|server is not ready|server and the MPS client failed)"
+        r"|MPS client has been terminated|required to create MPS client",
+        "software", "exclude-node",
+        "the node's MPS server is not there, full or hung: stop it (echo quit | nvidia-cuda-mps-control), or"
+        " start it before the job",
+        "NVIDIA: libcudart, cudaGetErrorString",
+        "RuntimeError: CUDA error: MPS client failed to connect to the MPS control daemon or the MPS server",
+        accuses="reporter",
+    ),
+    Row(
+        "cuda-error", r"\b(?:CUDA|HIP) error: [a-zA-Z]|\bcudaError[A-Z][a-z]\w+", "software", "same-nodes",
+        "a CUDA call failed: an argument or a version that does not fit, or an earlier error on that GPU",
+        "NVIDIA: libcudart, cudaGetErrorString", "RuntimeError: CUDA error: invalid resource handle",
         accuses="reporter", weight=0, confidence="low",
     ),
     Row(

@@ -25,8 +25,8 @@ STORAGE_ROWS = (
     ),
     Row(
         "storage-io",
-        r"\[Errno (?:5|116|121)\]|Input/output error|Stale (?:NFS )?file handle|Remote I/O error"
-        r"|Transport endpoint is not connected|I/O error, dev ",
+        r"\[Errno (?:5|107|108|116|121)\]|Input/output error|Stale (?:NFS )?file handle|Remote I/O error"
+        r"|Transport endpoint is not connected|Cannot send after transport endpoint shutdown|I/O error, dev ",
         "storage", "same-nodes", "a file system failed while it was read or written",
         "hiyouga/LlamaFactory#3388", "OSError: [Errno 116] Stale file handle: '/path/to/datasets/text/'",
     ),
@@ -172,6 +172,8 @@ CHECKPOINT_ROWS = (
 )  # fmt: skip
 
 _LAUNCHER = r"exitcode\s*: {0}\b|exits with return code = {0}\b|(?:error|exit) code {0}\b"
+_SIGNALLED = r"(?:srun: error: \S+: tasks? [\d,-]+|\S: line \d+): +(?:\d+ )?{0}\b"
+"""A signal as srun and bash name it, in the words of strsignal(3)."""
 
 PROCESS_ENDS = (
     Row(
@@ -187,7 +189,8 @@ PROCESS_ENDS = (
     ),
     Row(
         "bus-error",
-        _LAUNCHER.format("-7") + r"|Signal 7 \(SIGBUS\)|Signals\.SIGBUS|\bexit code 135\b|Bus error \(core dumped\)|Fatal Python error: Bus error",
+        _LAUNCHER.format("-7") + r"|Signal 7 \(SIGBUS\)|Signals\.SIGBUS|\bexit code 135\b|Bus error \(core dumped\)|Fatal Python error: Bus error|"
+        + _SIGNALLED.format("Bus error"),
         "memory", "same-nodes", "a process died of SIGBUS: /dev/shm may be full",
         "deepspeedai/DeepSpeed#4000",
         "[2023-07-20 15:45:13,982] [ERROR] [launch.py:321:sigkill_handler] ['/usr/bin/python3', '--local_rank=1'] exits with return code = -7",
@@ -229,7 +232,7 @@ PROCESS_ENDS = (
     Row(
         "abort",
         _LAUNCHER.format("-6") + r"|Signal 6 \(SIGABRT\)|Signals\.SIGABRT|\bexit code 134\b|^Aborted \(core dumped\)"
-        r"|\bterminate called (?:after throwing|without an active)",
+        r"|\bterminate called (?:after throwing|without an active)|" + _SIGNALLED.format("Aborted"),
         "software", "same-nodes", "a process called abort; the lines before say why, where anything does",
         "pytorch/pytorch#126544",
         "E0517 08:24:03.805000 140617718325696 torch/distributed/elastic/multiprocessing/api.py:826] failed (exitcode: -6) local_rank: 0 (pid: 970611) of binary: /path/to/python3",
