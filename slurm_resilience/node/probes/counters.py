@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 
-from slurm_resilience.node.probes import network
+from slurm_resilience.node.probes import files, network
 from slurm_resilience.node.state import kept
 
 TYPE_CHECKING = False  # typing takes longer to import than a probe may run
@@ -37,9 +37,7 @@ _INTERFACE = (
     "statistics/tx_errors",
 )  # fmt: skip
 _NAMES = {"carrier_down_count": "link_downed"}
-_NOT_SUPPORTED = (errno.ENOENT, errno.EINVAL, errno.EOPNOTSUPP, errno.ENODEV)
-_UNSUPPORTED = "not supported"
-_MOST_BYTES = 64
+_ABSENT = (errno.ENOENT, errno.EINVAL, errno.EOPNOTSUPP, errno.ENODEV)
 
 
 def read(sysfs: str, names: list[str], *, memory: str, proc: str) -> list[dict[str, Any]]:
@@ -49,7 +47,7 @@ def read(sysfs: str, names: list[str], *, memory: str, proc: str) -> list[dict[s
     *memory*: a file for what is not supported in this boot. As `facts.LinkCounters`.
     """
     boot = kept.boot_id(proc)
-    known = _remembered(memory, boot)
+    known = set((kept.of_boot(memory, boot) or b"").decode("ascii", "replace").split())
     lacking = set(known)
     found = [
         _of(sysfs, name, lacking)
@@ -57,13 +55,8 @@ def read(sysfs: str, names: list[str], *, memory: str, proc: str) -> list[dict[s
         if os.path.isdir(_base(sysfs, name))
     ]
     if boot and lacking != known:
-        kept.write(memory, "\n".join([boot, *sorted(lacking)]).encode())
+        kept.write_of_boot(memory, boot, "\n".join(sorted(lacking)).encode())
     return found
-
-
-def _remembered(memory: str, boot: str) -> set[str]:
-    head, *lines = (kept.read(memory) or b"").decode("ascii", "replace").split("\n")
-    return set(lines) if boot and head == boot else set()
 
 
 def _base(sysfs: str, name: str) -> str:
@@ -81,14 +74,14 @@ def _of(sysfs: str, name: str, lacking: set[str]) -> dict[str, Any]:
         counter = _NAMES.get(file) or file.rpartition("/")[2]
         key = f"{name}/{file}"
         if key in lacking:
-            unread[counter] = _UNSUPPORTED
+            unread[counter] = files.NOT_SUPPORTED
             continue
         try:
-            text = _text(f"{base}/{file}")
+            text = files.text(f"{base}/{file}")
         except OSError as error:
-            if error.errno in _NOT_SUPPORTED:
+            if error.errno in _ABSENT:
                 lacking.add(key)
-                unread[counter] = _UNSUPPORTED
+                unread[counter] = files.NOT_SUPPORTED
             else:
                 unread[counter] = error.strerror or str(error)
             continue
@@ -96,15 +89,7 @@ def _of(sysfs: str, name: str, lacking: set[str]) -> dict[str, Any]:
             values[counter] = int(text)
         elif text.startswith("N/A"):  # "N/A (no PMA)"
             lacking.add(key)
-            unread[counter] = _UNSUPPORTED
+            unread[counter] = files.NOT_SUPPORTED
         else:
             unread[counter] = f"not a number: {text}"
     return {"name": name, "values": values, "unread": unread}
-
-
-def _text(path: str) -> str:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.read(descriptor, _MOST_BYTES).decode("ascii", "replace").strip()
-    finally:
-        os.close(descriptor)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from functools import partial
 
-from slurm_resilience.node.probes import tool
+from slurm_resilience.node.probes import files, tool
 
 TYPE_CHECKING = False  # typing takes longer to import than a probe may run
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-NOT_SUPPORTED = "not supported"
 GONE = {"dead", "offline"}
 """States in which a question to a drive would only wait."""
 _COULD_NOT = 0b11
@@ -36,42 +35,31 @@ def read(sysfs: str, tools: list[str]) -> list[dict[str, Any]]:
 
 def _nvme_drives(folder: str) -> list[str]:
     """Those on this machine's bus: what comes over a fabric is somebody else's to look after."""
-    return [name for name in _names(folder) if _word(f"{folder}/{name}/transport") == "pcie"]
+    return [
+        name
+        for name in files.names(folder)
+        if files.word(f"{folder}/{name}/transport") == "pcie"
+    ]
 
 
 def _scsi_drives(folder: str) -> list[str]:
     return [
         name
-        for name in _names(folder)
-        if name.startswith("sd") and _word(f"{folder}/{name}/removable") == "0"
+        for name in files.names(folder)
+        if name.startswith("sd") and files.word(f"{folder}/{name}/removable") == "0"
     ]
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except FileNotFoundError:
-        return []
-
-
-def _word(path: str) -> str:
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
 
 
 def _drive(
     name: str, state: str, ask: Callable[[str], dict[str, Any]] | None
 ) -> dict[str, Any]:
-    drive = {"name": name, "state": _word(state) or None}
+    drive = {"name": name, "state": files.word(state) or None}
     if ask is None:
-        return {**drive, "unread": {"health": f"{NOT_SUPPORTED}: no tool is installed"}}
+        return {**drive, "unread": {"health": f"{files.NOT_SUPPORTED}: no tool is installed"}}
     if os.geteuid() != 0:
-        return {**drive, "unread": {"health": f"{NOT_SUPPORTED} for who is not root"}}
+        return {**drive, "unread": {"health": f"{files.NOT_SUPPORTED} for who is not root"}}
     if drive["state"] in GONE:
-        return {**drive, "unread": {"health": f"{NOT_SUPPORTED}: it is {drive['state']}"}}
+        return {**drive, "unread": {"health": f"{files.NOT_SUPPORTED}: it is {drive['state']}"}}
     try:
         return {**drive, **ask(name)}
     except (
@@ -106,7 +94,7 @@ def _ask_smartctl(command: str, name: str) -> dict[str, Any]:
     if int(run["exit_status"]) & _COULD_NOT or "smart_status" not in told:
         # Behind a RAID controller, on a virtual machine, or asleep.
         said = "; ".join(one["string"] for one in run.get("messages", ()))
-        return {"unread": {"health": f"{NOT_SUPPORTED}: {said or 'no SMART status'}"}}
+        return {"unread": {"health": f"{files.NOT_SUPPORTED}: {said or 'no SMART status'}"}}
     passed = {"passed": bool(told["smart_status"]["passed"])}
     log = told.get("nvme_smart_health_information_log")
     if log is None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from slurm_resilience.node.probes import files
+
 TYPE_CHECKING = False  # typing takes longer to import than a probe may run
 if TYPE_CHECKING:
     from typing import Any
@@ -19,7 +21,7 @@ def read(proc: str, sysfs: str) -> dict[str, Any]:
     except OSError as error:
         return {**found, "unread": {"network_bytes": str(error)}}
     if network_bytes is None:
-        return {**found, "unread": {"network_bytes": "not supported"}}
+        return {**found, "unread": {"network_bytes": files.NOT_SUPPORTED}}
     return {**found, "network_bytes": network_bytes}
 
 
@@ -35,12 +37,7 @@ def _network_bytes(folder: str) -> int | None:
     if not hardware:
         return None
     return sum(
-        _count(f"{folder}/{name}/statistics/{direction}")
+        int(files.text(f"{folder}/{name}/statistics/{direction}"))
         for name in hardware
         for direction in ("rx_bytes", "tx_bytes")
     )
-
-
-def _count(path: str) -> int:
-    with open(path, encoding="ascii") as file:
-        return int(file.read())

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import glob
 
+from slurm_resilience.node.probes import files
+
 TYPE_CHECKING = False  # typing takes longer to import than a probe may run
 if TYPE_CHECKING:
     from typing import Any
 
 
 _KIB_A_MIB = 1024
-_NOT_SUPPORTED = "not supported"
 
 
 def read(proc: str, sysfs: str) -> dict[str, Any]:
@@ -24,7 +25,7 @@ def read(proc: str, sysfs: str) -> dict[str, Any]:
         }
     unread: dict[str, str] = {}
     if "HardwareCorrupted" not in sizes:
-        unread["poisoned_kib"] = _NOT_SUPPORTED  # a kernel without CONFIG_MEMORY_FAILURE
+        unread["poisoned_kib"] = files.NOT_SUPPORTED  # a kernel without CONFIG_MEMORY_FAILURE
     return {
         "total_mib": int(sizes["MemTotal"]) // _KIB_A_MIB,
         "uncorrected": _sum(sysfs, "ue_count", unread, "uncorrected"),
@@ -39,15 +40,14 @@ def read(proc: str, sysfs: str) -> dict[str, Any]:
 
 
 def _sum(sysfs: str, name: str, unread: dict[str, str], field: str) -> int | None:
-    files = glob.glob(f"{sysfs}/devices/system/edac/mc/mc[0-9]*/{name}")
-    if not files:
-        unread[field] = _NOT_SUPPORTED  # no EDAC driver for this machine
+    counts = glob.glob(f"{sysfs}/devices/system/edac/mc/mc[0-9]*/{name}")
+    if not counts:
+        unread[field] = files.NOT_SUPPORTED  # no EDAC driver for this machine
         return None
     total = 0
-    for path in files:
+    for path in counts:
         try:
-            with open(path, encoding="ascii") as file:
-                total += int(file.read())
+            total += int(files.text(path))
         except (OSError, ValueError) as error:
             unread[field] = str(error)
             return None
@@ -59,19 +59,14 @@ def _dimms(sysfs: str) -> list[dict[str, Any]]:
     controller = f"{sysfs}/devices/system/edac/mc/mc[0-9]*"
     for folder in glob.glob(f"{controller}/dimm[0-9]*") + glob.glob(f"{controller}/rank[0-9]*"):
         try:
-            label = _text(f"{folder}/dimm_label") or "/".join(folder.split("/")[-2:])
-            corrected = int(_text(f"{folder}/dimm_ce_count"))
-            uncorrected = int(_text(f"{folder}/dimm_ue_count"))
+            label = files.text(f"{folder}/dimm_label") or "/".join(folder.split("/")[-2:])
+            corrected = int(files.text(f"{folder}/dimm_ce_count"))
+            uncorrected = int(files.text(f"{folder}/dimm_ue_count"))
         except (OSError, ValueError):
             continue  # the sums stand without it
         if corrected or uncorrected:
             found.append({"label": label, "corrected": corrected, "uncorrected": uncorrected})
     return found
-
-
-def _text(path: str) -> str:
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return file.read().strip()
 
 
 def _machine_checks(proc: str, unread: dict[str, str]) -> int | None:
@@ -85,5 +80,5 @@ def _machine_checks(proc: str, unread: dict[str, str]) -> int | None:
     except (OSError, ValueError) as error:
         unread["machine_checks"] = str(error)
         return None
-    unread["machine_checks"] = _NOT_SUPPORTED  # not an x86 processor
+    unread["machine_checks"] = files.NOT_SUPPORTED  # not an x86 processor
     return None

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 
+from slurm_resilience.node.probes import files
+
 TYPE_CHECKING = False  # typing takes longer to import than a probe may run
 if TYPE_CHECKING:
     from typing import Any
-
-
-_MOST_BYTES = 4096
 
 
 def read(sysfs: str, names: list[str], *, everything: bool = False) -> list[dict[str, Any]]:
@@ -40,7 +39,7 @@ def _more(sysfs: str, name: str) -> dict[str, Any]:
     base = f"{sysfs}/class/net/{name}"
     if ":" in name or not os.path.isdir(base):
         return {}
-    duplex = _text(base, "duplex", {})  # EINVAL of an interface that is down
+    duplex = files.word(f"{base}/duplex")  # EINVAL of an interface that is down
     return {
         "duplex": duplex if duplex in {"full", "half"} else None,
         "rdma": os.path.isdir(f"{base}/device/infiniband"),
@@ -48,17 +47,17 @@ def _more(sysfs: str, name: str) -> dict[str, Any]:
 
 
 def _all(sysfs: str) -> list[str]:
-    adapters = _names(f"{sysfs}/class/infiniband")
+    adapters = files.names(f"{sysfs}/class/infiniband")
     ports = [
         f"{adapter}:{port}"
         for adapter in adapters
-        for port in _names(f"{sysfs}/class/infiniband/{adapter}/ports")
+        for port in files.names(f"{sysfs}/class/infiniband/{adapter}/ports")
         if _is_physical(f"{sysfs}/class/infiniband/{adapter}")
     ]
     # Links of software (bridges, containers, loopback) have no device behind them.
     interfaces = [
         name
-        for name in _names(f"{sysfs}/class/net")
+        for name in files.names(f"{sysfs}/class/net")
         if os.path.lexists(f"{sysfs}/class/net/{name}/device")
         and _is_physical(f"{sysfs}/class/net/{name}")
     ]
@@ -68,16 +67,9 @@ def _all(sysfs: str) -> list[str]:
 def _is_physical(base: str) -> bool:
     # A virtual function shows which physical one it is of: it is a guest's or container's. What
     # stands for it on the host's side names both in its port: pf0vf3.
-    port = _text(base, "phys_port_name", {}) or ""
+    port = files.word(f"{base}/phys_port_name") or ""
     stands_in = port.startswith("pf") and ("vf" in port or "sf" in port)
     return not (stands_in or os.path.lexists(f"{base}/device/physfn"))
-
-
-def _names(path: str) -> list[str]:
-    try:
-        return sorted(os.listdir(path))
-    except FileNotFoundError:
-        return []
 
 
 def _port(base: str) -> dict[str, Any]:
@@ -117,11 +109,7 @@ def _interface(base: str) -> dict[str, Any]:
 
 def _text(base: str, name: str, unread: dict[str, str], field: str = "") -> str | None:
     try:
-        descriptor = os.open(f"{base}/{name}", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            return os.read(descriptor, _MOST_BYTES).decode("ascii", "replace").strip()
-        finally:
-            os.close(descriptor)
+        return files.text(f"{base}/{name}")
     except OSError as error:
         unread[field or name] = error.strerror or str(error)
         return None

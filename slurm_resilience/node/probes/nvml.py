@@ -8,6 +8,8 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
+from slurm_resilience.node.probes.files import NOT_SUPPORTED
+
 TYPE_CHECKING = False  # typing takes longer to import than a probe may run
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
     """Fields, and (pynvml, handle) -> their values."""
 
 
-NOT_SUPPORTED = "not supported"
 RECOVERY_ACTION_FIELD = 230
 """NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, which older bindings do not name."""
 _ABSENT = (2, 3, 13, 25, 26)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 
-from slurm_resilience.node.probes import network, tool
+from slurm_resilience.node.probes import files, network, tool
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ _POWER = re.compile(
 _DARK_DBM = -40.0
 """What ethtool writes as -inf, or modules as their least value."""
 _MILLI = 1000.0
-_NOT_SUPPORTED = "not supported"
 
 
 def read(sysfs: str, names: list[str], *, tools: list[str]) -> list[dict[str, Any]]:
@@ -60,25 +58,18 @@ def _interface(sysfs: str, name: str) -> str | None:
     """The interface through which ethtool reaches a port."""
     if ":" not in name:
         return name
-    try:
-        return min(os.listdir(f"{_device(sysfs, name)}/net"), default=None)
-    except OSError:
-        return None
+    return min(files.names(f"{_device(sysfs, name)}/net"), default=None)
 
 
 def _sensor(device: str) -> dict[str, Any]:
     """mlx5 has a sensor labelled `Module0`, with the module's own limit, beside the chip's."""
-    try:
-        folders = sorted(os.listdir(f"{device}/hwmon"))
-    except OSError:
-        return {}
-    for folder in folders:
+    for folder in files.names(f"{device}/hwmon"):
         base = f"{device}/hwmon/{folder}"
-        for file in sorted(os.listdir(base)):
+        for file in files.names(base):
             if not (file.startswith("temp") and file.endswith("_label")):
                 continue
             sensor = file.removesuffix("_label")
-            if not (_text(f"{base}/{file}") or "").lower().startswith("module"):
+            if not (files.word(f"{base}/{file}") or "").lower().startswith("module"):
                 continue
             celsius, limit = _number(f"{base}/{sensor}_input"), _number(f"{base}/{sensor}_crit")
             if celsius is not None:
@@ -91,7 +82,7 @@ def _eeprom(ethtool: str, interface: str) -> dict[str, Any]:
         text = tool.output([ethtool, "-m", interface])
     except OSError as error:
         # A copper cable, or a port without a module, has nothing to tell.
-        return {"unread": {"module": f"{_NOT_SUPPORTED}: {error}"}}
+        return {"unread": {"module": f"{files.NOT_SUPPORTED}: {error}"}}
     return decoded(text.splitlines())
 
 
@@ -121,13 +112,5 @@ def decoded(lines: Iterable[str]) -> dict[str, Any]:
 
 
 def _number(path: str) -> float | None:
-    text = _text(path)
+    text = files.word(path)
     return int(text) / _MILLI if text and text.lstrip("-").isdigit() else None
-
-
-def _text(path: str) -> str | None:
-    try:
-        with open(path, "rb") as file:
-            return file.read(64).decode("ascii", "replace").strip()
-    except OSError:
-        return None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from slurm_resilience.node.probes import files
+
 TYPE_CHECKING = False  # typing takes longer to import than a probe may run
 if TYPE_CHECKING:
     from typing import Any
@@ -11,15 +13,13 @@ if TYPE_CHECKING:
 _NVIDIA = "0x10de"
 _DISPLAY, _NETWORK = "0x03", "0x02"
 _ERRORS = {"corrected": "correctable", "nonfatal": "nonfatal", "fatal": "fatal"}
-_NOT_SUPPORTED = "not supported"
-_MOST_BYTES = 4096
 
 
 def read(sysfs: str) -> list[dict[str, Any]]:
     """Every NVIDIA GPU and every network adapter that is no virtual function, as `PcieFacts`."""
     root = f"{sysfs}/bus/pci/devices"
     found = []
-    for address in sorted(os.listdir(root)) if os.path.isdir(root) else ():
+    for address in files.names(root):
         kind = _kind(f"{root}/{address}")
         if kind:
             found.append({"address": address, "kind": kind, **_device(f"{root}/{address}")})
@@ -27,7 +27,7 @@ def read(sysfs: str) -> list[dict[str, Any]]:
 
 
 def _kind(base: str) -> str:
-    code, vendor = _text(base, "class"), _text(base, "vendor")
+    code, vendor = files.word(f"{base}/class"), files.word(f"{base}/vendor")
     if code is None or os.path.lexists(f"{base}/physfn"):
         return ""
     if code.startswith(_DISPLAY) and vendor == _NVIDIA:
@@ -37,7 +37,10 @@ def _kind(base: str) -> str:
 
 def _device(base: str) -> dict[str, Any]:
     unread: dict[str, str] = {}
-    ids = [(_text(base, name) or "0x").partition("0x")[2] for name in ("vendor", "device")]
+    ids = [
+        (files.word(f"{base}/{name}") or "0x").partition("0x")[2]
+        for name in ("vendor", "device")
+    ]
     found: dict[str, Any] = {
         "model": ":".join(ids),
         "width": _number(base, "current_link_width", unread, "width"),
@@ -54,7 +57,7 @@ def _device(base: str) -> dict[str, Any]:
 
 def _is_all_ones(base: str) -> bool:
     # A sleeping device would have to be woken for it.
-    if _text(base, "power/runtime_status") in {"suspended", "suspending"}:
+    if files.word(f"{base}/power/runtime_status") in {"suspended", "suspending"}:
         return False
     try:
         descriptor = os.open(f"{base}/config", os.O_RDONLY | os.O_CLOEXEC)
@@ -69,34 +72,21 @@ def _is_all_ones(base: str) -> bool:
 
 
 def _errors(base: str, name: str, unread: dict[str, str], field: str) -> int | None:
-    text = _text(base, name)
+    text = files.word(f"{base}/{name}")
     # Lines "RxErr 0", the last one "TOTAL_ERR_COR 0".
     for line in (text or "").splitlines():
         label, _, count = line.partition(" ")
         if label.startswith("TOTAL_ERR_") and count.strip().isdigit():
             return int(count)
-    unread[field] = _NOT_SUPPORTED if text is None else "no total in it"
+    unread[field] = files.NOT_SUPPORTED if text is None else "no total in it"
     return None
 
 
 def _number(base: str, name: str, unread: dict[str, str], field: str) -> float | None:
-    text = _text(base, name)
+    text = files.word(f"{base}/{name}")
     try:
         return float((text or "").split()[0])  # "16.0 GT/s PCIe", "16", "Unknown"
     except (IndexError, ValueError):
         is_told = text not in {None, "Unknown"}  # the kernel's own word for no link
-        unread[field] = f"not a number: {text}" if is_told else _NOT_SUPPORTED
+        unread[field] = f"not a number: {text}" if is_told else files.NOT_SUPPORTED
         return None
-
-
-def _text(base: str, name: str) -> str | None:
-    try:
-        descriptor = os.open(f"{base}/{name}", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        return os.read(descriptor, _MOST_BYTES).decode("ascii", "replace").strip()
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from slurm_resilience.node.probes import tool
+from slurm_resilience.node.probes import files, tool
 
 TYPE_CHECKING = False  # typing takes longer to import than a probe may run
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def read(name: str, tools: list[str]) -> dict[str, Any]:
 
 def _figure(told: dict[str, str], key: str, unread: dict[str, str], field: str) -> float | None:
     if key not in told:
-        unread[field] = "not supported"
+        unread[field] = files.NOT_SUPPORTED
         return None
     try:
         figure = float(told[key])
