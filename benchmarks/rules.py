@@ -59,6 +59,11 @@ _APPLICATIONS_OWN = (
     "nfs: server filer1 not responding, still trying",
     "nfs: server filer1 OK",
     "I/O error, dev sr0, sector 0 op 0x0:(READ) flags 0x80700 phys_seg 1 prio class 0",
+    "I/O error, dev nvme1n1, sector 8 op 0x0:(READ) flags 0x80700 phys_seg 1 prio class 2",
+    "critical target error, dev nvme0n1, sector 8 op 0x3:(DISCARD) flags 0x800 phys_seg 1",
+    "NETDEV WATCHDOG: ens1np0 (mlx5_core): transmit queue 3 timed out",
+    "Memory failure: 0xe16677: recovery action for free buddy page: Recovered",
+    "BTRFS error (device sdb1): open_ctree failed: -22",
     "EXT4-fs (nvme0n1p2): mounted filesystem with ordered data mode. Quota mode: none.",
 )
 _MAY_BE_ABSENT = (
@@ -103,7 +108,7 @@ class HealthyNode:
             self.memory_corrected += chance.randint(1, 3)
         busy = _happens(chance, 0.8)
         return NodeFacts(
-            "n1", boot_id="3f2c6a1e", driver_version="550.54.15",
+            "n1", boot_id="3f2c6a1e", up_s=now_s, hung=("nvml",) * _happens(chance, 0.002), driver_version="550.54.15",
             gpus=tuple(self._gpu(index, busy=busy) for index in range(GPUS)),
             kernel_events=parse_records(self.log),
             links=tuple(
@@ -137,6 +142,10 @@ class HealthyNode:
                 DiskFacts(
                     "/tmp", mounted=True, read_only=False,
                     used_percent=chance.randint(3, 89), inodes_used_percent=chance.randint(1, 60),
+                ),
+                DiskFacts(
+                    "/data", mounted=True, read_only=_happens(chance, 0.01), type="lustre",
+                    used_percent=chance.randint(90, 100),
                 ),
             ),
             memory=MemoryFacts(
@@ -181,7 +190,7 @@ SETTINGS = NodeSettings(
     expect=Expectations(
         gpus=GPUS,
         links={f"mlx5_{port}:1": LinkExpectation(rate_gbps=400) for port in range(GPUS)},
-        disks={"/tmp": DiskExpectation()},
+        disks={"/tmp": DiskExpectation(), "/data": DiskExpectation(mounted=True)},
         memory_mib=2_000_000,
     )
 )

@@ -73,8 +73,13 @@ def _fast(config: Config) -> dict[str, Row]:
     rows: dict[str, Row] = {"kernel_log": ("kernel_log", {"path": paths.kmsg})}
     if expect.links:
         rows["network"] = ("network", {"sysfs": paths.sysfs, "names": list(expect.links)})
-    rows |= {f"disk:{path}": ("disk", {"path": path, "proc": paths.proc}) for path in expect.disks}
+    rows |= {f"disk:{path}": _disk(config, path) for path in expect.disks}
     return rows
+
+
+def _disk(config: Config, path: str) -> Row:
+    enough_gib = config.node.thresholds.disk_free_gib
+    return "disk", {"path": path, "proc": config.paths.proc, "enough_gib": enough_gib}
 
 
 def _slow(config: Config) -> dict[str, Row]:
@@ -99,7 +104,7 @@ def _host(config: Config) -> dict[str, Row]:
     expect, proc, sysfs = config.node.expect, config.paths.proc, config.paths.sysfs
     tools = list(config.paths.tools)
     rows: dict[str, Row] = {
-        "shm": ("disk", {"path": "/dev/shm", "proc": proc}),  # noqa: S108 - watched, not used
+        "shm": _disk(config, "/dev/shm"),  # noqa: S108 - watched, not used
         "memory": ("memory", {"proc": proc, "sysfs": sysfs}),
         "processes": ("processes", {"proc": proc}),
         "load": ("load", {"proc": proc, "sysfs": sysfs}),

@@ -223,7 +223,7 @@ cd "$0"
 kill -9 "$(cat "$2.pid")"
 exec "$1" -c 'import sys
 from slurm_resilience.node.probes import disk
-print(disk.read(sys.argv[1], "/proc"))' "$2"
+print(disk.read(sys.argv[1], proc="/proc", enough_gib=10))' "$2"
 """
 
 
@@ -257,7 +257,7 @@ def test_a_healthy_machine_is_read_whole(tmp_path: Path) -> None:
         "clock": clock.read(),
         "libraries": libraries.read(),
         "raid": raid.read("/proc"),
-        "shm": disk.read("/dev/shm", "/proc"),
+        "shm": disk.read("/dev/shm", proc="/proc", enough_gib=10),
         "memory": memory.read("/proc", str(tmp_path)),
     }
 

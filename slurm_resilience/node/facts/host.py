@@ -18,7 +18,7 @@ class DiskFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     """Of the file system, as the kernel calls it: ext4, nfs4, lustre, …"""
     used_percent: int | None = None
     free_gib: int | None = None
-    """Up to 100: more is plenty, and would be another figure at each look."""
+    """At most `thresholds.disk_free_gib`: all above it is room enough."""
     inodes_used_percent: int | None = None
     """None too where the file system has no fixed number of inodes."""
     error: str | None = None

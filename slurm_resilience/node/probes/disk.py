@@ -13,11 +13,12 @@ _ANSWERS = {errno.EIO, errno.ENOTCONN, errno.ESTALE, errno.ENXIO, errno.ENODEV, 
 """What a file system that is gone answers; anything else says nothing of it."""
 
 
-_PLENTY_GIB = 100
+def read(path: str, *, proc: str, enough_gib: int) -> dict[str, Any]:
+    """
+    As `facts.DiskFacts`. Raises OSError where the path is there and cannot be asked.
 
-
-def read(path: str, proc: str) -> dict[str, Any]:
-    """As `facts.DiskFacts`. Raises OSError where the path is there and cannot be asked."""
+    *enough_gib*: more free space is told as this much, so that the answer stays the same.
+    """
     try:
         found = os.statvfs(path)
     except FileNotFoundError:
@@ -33,7 +34,7 @@ def read(path: str, proc: str) -> dict[str, Any]:
         "type": _type(path, proc),
         # As df counts: what only root may use is not free.
         "used_percent": _share(found.f_blocks - found.f_bfree, found.f_bavail),
-        "free_gib": min(found.f_bavail * found.f_frsize >> 30, _PLENTY_GIB),
+        "free_gib": min(found.f_bavail * found.f_frsize >> 30, enough_gib),
         "inodes_used_percent": _share(found.f_files - found.f_ffree, found.f_favail),
     }
 
