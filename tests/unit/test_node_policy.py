@@ -114,6 +114,22 @@ def situation(**changes: object) -> Situation:
             id="same",
         ),
         pytest.param(
+            {
+                "findings": (replace(XID, heals="reboot"),),
+                "standing": drained(f"{OURS}xid gpu1: Xid 119 a time-out; reset {THIS}"),
+            },
+            "Drain",
+            id="it-takes-more-by-now",
+        ),
+        pytest.param(
+            {
+                "findings": (replace(XID, heals="reset"),),
+                "standing": drained(f"{OURS}xid gpu1: Xid 79 fell off; reboot {THIS}"),
+            },
+            "Keep drained for it",
+            id="it-takes-no-less",
+        ),
+        pytest.param(
             {"findings": (SUPPLY,), "standing": OURS_SUPPLY},
             "Keep drained for it",
             id="the-same-with-spaces-in-its-name",

@@ -11,10 +11,17 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from slurm_resilience.node.checks import CHECKS
+from slurm_resilience.node.checks.check import Heals
 from slurm_resilience.node.findings import Finding, Severity, is_unfit
 from slurm_resilience.node.policy.budget import has_room, is_over, over_budget
 from slurm_resilience.node.policy.lifting import is_cleared, missing_for_resume
-from slurm_resilience.node.policy.reason import is_ours, parse_reason, reason_of, written
+from slurm_resilience.node.policy.reason import (
+    Reason,
+    is_ours,
+    parse_reason,
+    reason_of,
+    written,
+)
 from slurm_resilience.node.policy.standing import (
     Decision,
     Drain,
@@ -149,7 +156,7 @@ def _key(cause: Drain | Finding) -> str:
 def _for_unfit(now: Situation, standing: Standing) -> Decision:
     first = max(now.findings, key=lambda finding: finding.severity)
     held = parse_reason(standing.reason) if standing.drained else None
-    if held and (held.check, held.subject) == (first.check, written(first.subject)):
+    if held and _is_told(held, first):
         if is_over(now.node, standing, now.settings.drains):
             # Another hook is just taking it back: no status of ours may drain the node after that.
             return over_budget(now.node, standing, now.settings.drains, standing.reason)
@@ -161,6 +168,15 @@ def _for_unfit(now: Situation, standing: Standing) -> Decision:
     if now.observe:
         return Keep(now.node, f"observing only: would be drained: {reason}")
     return Drain(now.node, reason, first.check, first.subject)
+
+
+def _is_told(held: Reason, first: Finding) -> bool:
+    """Whether the reason that stands says it, and advises nothing less than it takes."""
+    is_same = (held.check, held.subject) == (first.check, written(first.subject))
+    return is_same and first.healed_by not in _GRAVER.get(held.advice, ())
+
+
+_GRAVER: dict[str, tuple[Heals, ...]] = {"reset": ("reboot", "repair"), "reboot": ("repair",)}
 
 
 def _advice(now: Situation, first: Finding) -> str:
