@@ -31,7 +31,7 @@ unit: venv
 	$(PYTHON) -m pytest -m "not cluster" $(TESTS)
 
 bench: setup
-	@for name in prolog requeue; do $(PYTHON) -m benchmarks.$$name --short; done
+	@for name in prolog health rules requeue checkpoint diagnose; do $(PYTHON) -m benchmarks.$$name --short; done
 
 setup:
 	@scripts/setup $(VENV)
