@@ -204,6 +204,17 @@ def test_a_device_that_is_gone_reads_as_ones(tmp_path: Path) -> None:
     assert (found["width"], found["speed_gts"]) == (None, None)
 
 
+def test_an_adapter_without_a_link_of_its_own_is_not_unread(tmp_path: Path) -> None:
+    """The kernel says Unknown of what sits in the chipset."""
+    device(
+        tmp_path, "0000:00:1f.6", {**GPU, "class": "0x020000", "current_link_speed": "Unknown"}
+    )
+
+    (found,) = pcie.read(str(tmp_path))
+
+    assert (found["speed_gts"], found["unread"]) == (None, {"speed_gts": "not supported"})
+
+
 def test_a_sleeping_device_is_not_woken(tmp_path: Path) -> None:
     """Its registers are left alone."""
     files = {**GPU, "power/runtime_status": "suspended"}

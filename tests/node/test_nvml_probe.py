@@ -92,14 +92,19 @@ def test_an_error_is_no_zero(scene: Scene) -> None:
     assert gpu["unread"]["remap_failed"] == "Unknown"
 
 
-def test_a_gpu_that_needs_a_reset_is_marked(scene: Scene) -> None:
+@pytest.mark.parametrize(
+    ("function", "field"),
+    [("nvmlDeviceGetTotalEccErrors", "ecc_uncorrected"), ("*", "handle")],
+    ids=["one answer", "every answer"],
+)
+def test_a_gpu_that_needs_a_reset_is_marked(scene: Scene, function: str, field: str) -> None:
     """Reset required is its own fact, beside what is unread because of it."""
-    scene.show(second(returns={"nvmlDeviceGetTotalEccErrors": nvml.RESET_REQUIRED}))
+    scene.show(second(returns={function: nvml.RESET_REQUIRED}))
 
     gpu = scene.read()["gpus"][1]
 
     assert gpu["reset_required"]
-    assert gpu["unread"]["ecc_uncorrected"] == "ResetRequired"
+    assert gpu["unread"][field] == "ResetRequired"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 from slurm_resilience.node.facts import GpuFacts, NodeFacts, Trend, from_json
 from slurm_resilience.node.findings import Severity, worst
 from slurm_resilience.node.rules import judge
-from slurm_resilience.node.settings import Expectations, NodeSettings, Thresholds
+from slurm_resilience.node.settings import (
+    Expectations,
+    NodeSettings,
+    PcieExpectation,
+    Thresholds,
+)
 from slurm_resilience.node.state.known_gpus import KnownGpu, learnt, recognised
 from slurm_resilience.node.trending import follow
 
@@ -65,6 +70,16 @@ def recorded(name: str) -> NodeFacts:
             "h100_pcie_x8_of_x16",
             Expectations(pcie_width=16),
             "drain-when-idle gpu-pcie-narrow gpu1",
+        ),
+        (
+            "h100_pcie_x8_of_x16",
+            Expectations(pcie={"0000:2b:00.0": PcieExpectation(width=16)}),
+            "drain-when-idle gpu-pcie-narrow gpu1",
+        ),
+        (
+            "h100_pcie_x8_of_x16",
+            Expectations(pcie_width=16, pcie={"0000:2b:00.0": PcieExpectation(width=8)}),
+            "",
         ),
         ("h100_pcie_x8_of_x16", Expectations(pcie_width=8), ""),
         ("h100_pcie_idle", Expectations(pcie_width=16), ""),

@@ -52,6 +52,13 @@ def test_one_reading_has_no_rate() -> None:
     assert seen(17).per_second(600) is None
 
 
+def test_readings_close_together_make_no_rate() -> None:
+    """Six errors between two looks a second apart are six in a minute, not six a second."""
+    trend = Trend("mlx5_0:1", "symbol_error", ((100.0, 0.0), (101.0, 6.0)), 101.0)
+
+    assert trend.per_second(600) == pytest.approx(6 / 60)
+
+
 def test_a_state_lasts_only_while_each_reading_shows_it() -> None:
     """One reading without the bit begins anew; other bits do not count."""
     hardware = 0x48
