@@ -153,6 +153,7 @@ def _of_job(
             said=(*left.said, *theirs.said),
             incident=left.incident or theirs.incident,
             slowed=left.slowed or theirs.slowed,
+            nodes=() if job is None else job.nodes,
         )
     )
 

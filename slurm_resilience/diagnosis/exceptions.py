@@ -4,8 +4,9 @@ import re
 from collections.abc import Sequence
 
 from slurm_resilience.diagnosis.facts import Said
-from slurm_resilience.diagnosis.rules import MISUSE, MISUSED, row_of
-from slurm_resilience.diagnosis.traceback import EXCEPTION, Raised, tracebacks, unprefixed
+from slurm_resilience.diagnosis.lines import unprefixed
+from slurm_resilience.diagnosis.rules import MISUSE, MISUSED, STATUS, row_of
+from slurm_resilience.diagnosis.traceback import EXCEPTION, Raised, tracebacks
 
 USER_EXCEPTIONS = frozenset({
     "ArithmeticError", "AssertionError", "AttributeError", "FileNotFoundError", "ImportError",
@@ -76,12 +77,18 @@ def user_error(said: Sequence[Said]) -> tuple[Said, str] | None:
 
 def misused(said: Sequence[Said]) -> Said | None:
     """What a program says that was started with a wrong command line, where it ended so."""
-    if not any(_ENDED_SO.search(one.text) for one in said):
-        return None
-    return next((one for one in said if _MISUSED.search(unprefixed(one.text))), None)
+    nodes = {one.node for one in said if ended_with(one.text, MISUSE)}
+    return next(
+        (one for one in said if one.node in nodes and _MISUSED.search(unprefixed(one.text))),
+        None,
+    )
 
 
-_ENDED_SO = re.compile(rf"(?:exitcode\s*: |exit code |return code = ){MISUSE}\b")
+def ended_with(line: str, *statuses: int) -> bool:
+    """Whether *line* tells that a command ended with one of *statuses*."""
+    return any(int(found[1]) in statuses for found in STATUS.finditer(line))
+
+
 _MISUSED = re.compile(MISUSED.pattern)
-KEPT = re.compile(rf"{_ENDED_SO.pattern}|: error: |: can't open file |^Error: ")
+KEPT = re.compile(rf"{STATUS.pattern}|: error: |: can't open file |^Error: ")
 """Lines that `misused` needs."""

@@ -66,6 +66,8 @@ class Said(msgspec.Struct, frozen=True):
     rank: int | None = None
     """Of the file, where its place tells."""
     local_rank: int | None = None
+    node: str | None = None
+    """Who printed it, where that is known for sure."""
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -87,6 +89,8 @@ class Left(msgspec.Struct, frozen=True):
     """The progress line before which the time per step had grown several-fold, near the end."""
     domains: dict[str, str] = {}
     """Failure domain (rack, feed, switch) of a node, where a site says so."""
+    nodes: tuple[str, ...] = ()
+    """All nodes of the attempt, where they are known."""
 
 
 class Accused(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from slurm_resilience.diagnosis.lines import clean
+from slurm_resilience.diagnosis.lines import clean, goes_on
 
 BLOCK = 4 << 20
 NEAR = 32 << 20
@@ -68,13 +68,7 @@ ENDED = re.compile(
     rb"\*\*\* JOB \S+ [^\n]*CANCELLED|srun: (?:Force Terminated|error: \S+: tasks? [\d,-]+: Exited)"
 )
 FROM_SLURM = re.compile(rb"(?:srun|slurmstepd\S*|salloc)[:\[]|$")
-MOVES = re.compile(
-    rb"(?:\b(?:step|iter(?:ation)?|global_step|updates)\b[\s\"':=\[(/]{0,4}\d|\bepoch\b[^\n\r]{0,24}\bloss\b|'loss': |\d(?:it/s|s/it))",
-    re.IGNORECASE,
-)
 BEFORE_START = 64 << 10
-MANY_STEPS = 8
-"""Lines of progress that make sure that a program was, or is still, running."""
 MANY_LINES = 30
 _DIGITS = b"0123456789"
 _CODES = re.compile(
@@ -196,7 +190,7 @@ class LogFile:
                     after = before.find(b"\n", ends[-1]) + 1
                     yield base + line - len(before) + (after or len(before))
                     break
-                if _moves(before):
+                if goes_on(before):
                     yield base + line
                     break
 
@@ -212,11 +206,6 @@ class LogFile:
                 if sum(1 for one in rest if not FROM_SLURM.match(one)) >= MANY_LINES:
                     yield base + line
                     return
-
-
-def _moves(data: bytes) -> bool:
-    found = MOVES.finditer(data)
-    return sum(1 for _, _ in zip(range(MANY_STEPS), found, strict=False)) == MANY_STEPS
 
 
 def _head(data: bytes) -> int:

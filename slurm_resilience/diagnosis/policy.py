@@ -4,15 +4,17 @@ What was found of an attempt -> why it ended, and whether a retry can help. Pure
 Slurm's record outranks all, and what our own watchers concluded outranks text. Then the kind of a
 line counts (see `rules.row.Role`), then its moment: the first cause comes before its echoes. Lines
 that the program lived through do not count, and of lines of one moment the one that names a broken
-part decides.
+part decides. That a job hung until its time limit or until somebody cancelled it is no cause where
+something before says why it hung.
 """
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from slurm_resilience.diagnosis.exceptions import misused, user_error
+from slurm_resilience.diagnosis.exceptions import KEPT, ended_with, misused, user_error
 from slurm_resilience.diagnosis.facts import Accused, Diagnosis, Evidence, Left, Record, Said
 from slurm_resilience.diagnosis.rules import (
     ALL,
@@ -25,8 +27,9 @@ from slurm_resilience.diagnosis.rules import (
     USER_ERROR,
     row_of,
 )
+from slurm_resilience.diagnosis.rules.kernel import is_of_kernel
 from slurm_resilience.diagnosis.rules.row import Row
-from slurm_resilience.diagnosis.suspects import Match, accused
+from slurm_resilience.diagnosis.suspects import WORLD, Match, accused
 from slurm_resilience.incident import UNTOLD, Incident
 
 TIERS = ("state", "cause", "exception", "symptom", "fallout", "exit")
@@ -37,9 +40,13 @@ MOMENT_S, MOMENT_BYTES = 120.0, 256 << 10
 OLD_S = 6 * 3600.0
 """A kernel line so long before the last line of all tells of another event."""
 YEAR_S = 366 * 86400.0
+BEFORE = 120
+"""Lines in front of one that may matter, for a traceback or a table that it ends."""
 MOST_EVIDENCE = 10
 LONG = 800
 """Characters of a line that is shown."""
+RECORD = "sacct"
+"""Where lines of Slurm's record are said to stand."""
 MANY = 3
 """Nodes lost at once."""
 _RECORDS = {
@@ -53,17 +60,52 @@ _RECORDS = {
     "REQUEUED": "slurm-requeued",
     "COMPLETED": "finished",
 }
+_ENDED_LATE = frozenset({"slurm-time-limit", "slurm-cancelled"})
+"""A job that hangs ends so, whatever it hangs for."""
+_LEAST = {"cause": 1, "fallout": 2}
+"""Weight from which a line of that role says why: less may be said by ranks as they are ended."""
+_EXCEPTION = re.compile(
+    r"(?:^|[\s\]:)])[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Warning|Exit|Failure)(?::|$)"
+)
+
+
+def matters(line: str) -> bool:
+    """Whether a line may decide."""
+    if row_of(line) is not None:
+        return True
+    return any(pattern.search(line) for pattern in (_EXCEPTION, WORLD, KEPT, DONE))
 
 
 def decide(left: Left) -> Diagnosis:
     """Why the attempt ended."""
     left = msgspec.structs.replace(left, said=_in_one_year(left.said))
     matches = _recent([Match(row, said) for said, row in _rows(left.said)], left.said)
+    matches = [match for match in matches if _is_borne_out(match.row, left.said)]
     recorded = _recorded(left.record, matches)
+    late = [match for match in [*recorded, *matches] if match.row.id in _ENDED_LATE]
+    incident = left.incident
+    if incident is not None and incident.cause in {UNKNOWN.id, UNTOLD}:
+        incident = None
+    if recorded and not late:
+        return _diagnosis(recorded[0].row, recorded, left)
+    if incident is not None and not (recorded and incident.kind == "notice"):
+        return _beside(_of_incident(incident), recorded, left)
+    if late and _faults_before(late, matches):
+        rest = [m for m in matches if m.row.id not in _ENDED_LATE and m.row.role != "outside"]
+        return _beside(_of_text(rest, left), late, left)
     if recorded:
         return _diagnosis(recorded[0].row, recorded, left)
-    if left.incident is not None and left.incident.cause not in {UNKNOWN.id, UNTOLD}:
-        return _of_incident(left.incident)
+    return _of_text(matches, left)
+
+
+def _beside(found: Diagnosis, late: Sequence[Match], left: Left) -> Diagnosis:
+    """*found*, with what ended the job at last as evidence."""
+    end = _diagnosis(late[0].row, late, left).evidence if late else ()
+    return msgspec.structs.replace(found, evidence=(*found.evidence, *end)[:MOST_EVIDENCE])
+
+
+def _of_text(matches: Sequence[Match], left: Left) -> Diagnosis:
+    """What lines say, kind by kind."""
     for tier in TIERS:
         if tier == "exception":
             own = _of_program(left)
@@ -77,6 +119,37 @@ def decide(left: Left) -> Diagnosis:
             same = [match for match in inside if match.row.id == row.id]
             return _refined(row, _first_first(first(going), same), left)
     return Diagnosis("unknown", "unknown", "same-nodes", advice=UNKNOWN.advice)
+
+
+def _faults_before(late: Sequence[Match], matches: Sequence[Match]) -> list[Match]:
+    """What kept a job until its *late* end: causes and long waits that stand before it."""
+    ends = [match.said for match in late if match.said.file != RECORD]
+    return [
+        match
+        for match in matches
+        if match.row.weight >= _LEAST.get(match.row.role, math.inf)
+        and not match.said.survived
+        and all(_stands_before(match.said, end) for end in ends)
+    ]
+
+
+def _stands_before(one: Said, other: Said) -> bool:
+    if one.at is not None and other.at is not None:
+        return one.at < other.at
+    return one.file != other.file or one.offset < other.offset
+
+
+def _is_borne_out(row: Row, said: Sequence[Said]) -> bool:
+    """
+    Whether the attempt ended as *row* asks for, where it does ask.
+
+    A batch script's own end is told by nobody; then nothing else may be told either.
+    """
+    return (
+        not row.ended
+        or any(ended_with(one.text, *row.ended) for one in said)
+        or all(row_of(one.text) is row for one in said)
+    )
 
 
 def _of_program(left: Left) -> Diagnosis | None:
@@ -124,7 +197,7 @@ def _recent(matches: list[Match], said: Sequence[Said]) -> list[Match]:
         for match in matches
         if match.said.at is None
         or last - match.said.at < OLD_S
-        or not _KERNEL.search(match.said.text)
+        or not is_of_kernel(match.said.text)
     ]
 
 
@@ -167,7 +240,7 @@ def _recorded(record: Record | None, matches: Sequence[Match]) -> list[Match]:
         f"Slurm's record: {record.state}",
         *(f"srun: error: Node failure on {node}" for node in lost),
     ]
-    return [*(Match(row, Said(text, file="sacct")) for text in told), *same]
+    return [*(Match(row, Said(text, file=RECORD)) for text in told), *same]
 
 
 def _of_incident(incident: Incident) -> Diagnosis:
@@ -195,6 +268,9 @@ def _refined(row: Row, matches: list[Match], left: Left) -> Diagnosis:
         together = len(nodes) >= MANY or (len(nodes) > 1 and len(domains - {None}) == 1)
         if together and all(_is_near(matches[0].said, match.said) for match in matches):
             return _diagnosis(TOGETHER, matches, left, suspects)
+    if row.retry == "exclude-node" and row.role == "cause" and _is_shared(suspects, left.nodes):
+        advice = f"all nodes of the job say so, so none of them is at fault; {row.advice}"
+        row, suspects = msgspec.structs.replace(row, retry="same-nodes", advice=advice), ()
     ranks = {text[1] for match in matches if (text := _RANK.search(match.said.text))}
     if row.accuses == "lone" and len(ranks) > 1:
         row, suspects = STUCK_TOGETHER, ()
@@ -212,8 +288,11 @@ def _refined(row: Row, matches: list[Match], left: Left) -> Diagnosis:
     return _diagnosis(row, matches, left, suspects)
 
 
+def _is_shared(suspects: Sequence[Accused], nodes: Sequence[str]) -> bool:
+    return len(nodes) > 1 and {one.node for one in suspects} >= set(nodes)
+
+
 _RANK = re.compile(r"\[rank(\d+)\]")
-_KERNEL = re.compile(r"NVRM|kernel:|SXid|mlx5_core|oom[-_]kill|Out of memory: Kill")
 
 
 def _excerpt(match: Match) -> str:

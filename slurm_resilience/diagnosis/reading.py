@@ -8,13 +8,12 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
-from slurm_resilience.diagnosis.exceptions import KEPT
 from slurm_resilience.diagnosis.facts import Left, Record, Said
-from slurm_resilience.diagnosis.lines import clean, seconds_of
-from slurm_resilience.diagnosis.log_file import MANY_STEPS, MOVES, Hit, LogFile, Scan
-from slurm_resilience.diagnosis.rules import DONE, row_of
+from slurm_resilience.diagnosis.lines import MOVES, clean, goes_on, seconds_of
+from slurm_resilience.diagnosis.log_file import Hit, LogFile, Scan
+from slurm_resilience.diagnosis.policy import BEFORE, matters
+from slurm_resilience.diagnosis.rules import row_of
 from slurm_resilience.errors import UsageError
-from slurm_resilience.plain import plain
 
 COUNTED = 1 << 30
 """Bytes in front of the last attempt that are still read for the sake of line numbers."""
@@ -28,10 +27,6 @@ SLOWER = 5.0
 """Times the usual pace: the last steps were slow (30 ms to over 400 ms was one line's failure)."""
 FEWEST = 4
 SLOW_S = 60.0
-_EXCEPTION = re.compile(
-    r"(?:^|[\s\]:)])[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Warning|Exit|Failure)(?::|$)"
-)
-_WORLD = re.compile(r"\bnranks \d+|\bworld_size[=:] ?\d+")
 _MEMBER = re.compile(r"/attempt_\d+/(\d+)/[^/]+$")
 """Where torchrun's `--log-dir` keeps what a local rank prints."""
 
@@ -50,13 +45,6 @@ def read_left(
         said += found
         slowed = slowed or slow
     return Left(tuple(said), record, slowed=slowed, domains=domains or {})
-
-
-def matters(line: str) -> bool:
-    """Whether a line may decide."""
-    if row_of(line) is not None:
-        return True
-    return any(pattern.search(line) for pattern in (_EXCEPTION, _WORLD, KEPT, DONE))
 
 
 def _read(path: Path) -> tuple[list[Said], Said | None]:
@@ -97,7 +85,7 @@ def _said(path: Path, log: LogFile, scan: Scan) -> Iterator[Said]:
             and (row is None or row.role in {"cause", "symptom", "fallout"})
             and _went_on(log, scan, hit),
             before=_before(log, scan, hit)
-            if closely and (row is None or row.role == "symptom")
+            if closely and (row is None or row.accuses == "named")
             else (),
             local_rank=local,
         )
@@ -136,16 +124,13 @@ def _stamp(log: LogFile, scan: Scan, hit: Hit) -> float | None:
 def _went_on(log: LogFile, scan: Scan, hit: Hit) -> bool:
     start = hit.offset + len(hit.raw)
     data = log.read(start, min(AFTER, scan.end - start))
-    return (
-        sum(1 for _, _ in zip(range(MANY_STEPS), MOVES.finditer(data), strict=False))
-        == MANY_STEPS
-    )
+    return goes_on(data)
 
 
 def _before(log: LogFile, scan: Scan, hit: Hit) -> tuple[str, ...]:
     start = max(scan.begin, hit.offset - AROUND)
     lines = re.split(rb"\r\n|[\r\n]", log.read(start, hit.offset - start))
-    return tuple(clean(line) for line in lines[-121:-1])
+    return tuple(clean(line) for line in lines[-BEFORE - 1 : -1])
 
 
 def _slowed(path: Path, log: LogFile, scan: Scan) -> Said | None:
@@ -168,8 +153,3 @@ def _slowed(path: Path, log: LogFile, scan: Scan) -> Said | None:
         text = f"{clean(raw).strip()} (came {gaps[-1]:.0f} s after the one before, usually {usual:.0f} s)"
         return Said(text, str(path), _Numbers(log, scan).at(place), place, at)
     return None
-
-
-def shown(path: Path) -> str:
-    """*path* for a line that people read."""
-    return plain(str(path))

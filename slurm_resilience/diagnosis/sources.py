@@ -11,6 +11,7 @@ import msgspec
 
 from slurm_resilience.diagnosis.error_file import ErrorFile, as_traceback
 from slurm_resilience.diagnosis.facts import Left, Record, Said
+from slurm_resilience.diagnosis.lines import moment
 from slurm_resilience.diagnosis.reading import read_left
 from slurm_resilience.errors import UntrustedFileError, UsageError
 from slurm_resilience.files import read_bounded
@@ -191,7 +192,4 @@ def _of_year(stamp: str | float | None) -> float | None:
         return None
     if parts is None:
         return None
-    # A leap year's days, so that formats without a year compare.
-    past = (0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335)[parts.tm_mon - 1]
-    days = past + parts.tm_mday - 1
-    return float(((days * 24 + parts.tm_hour) * 60 + parts.tm_min) * 60 + parts.tm_sec)
+    return moment(parts.tm_mon, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec)

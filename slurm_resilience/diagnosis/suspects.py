@@ -19,7 +19,7 @@ _AT_WORK = re.compile(
     r"\[PG (?:ID )?(?P<group>\S+(?: PG GUID \S+)?) Rank \d+\].*(?:detected by watchdog at work|Timeout at NCCL"
     r" work): (?P<seq>\d+), last enqueued(?: NCCL work)?: (?P<enqueued>\d+)"
 )
-_WORLD = re.compile(r"\bnranks (\d+)|\bworld_size[=:] ?(\d+)")
+WORLD = re.compile(r"\bnranks (\d+)|\bworld_size[=:] ?(\d+)")
 _TABLE = {
     "rank": re.compile(r"^\s*rank\s+: (\d+) \(local_rank: (\d+)\)"),
     "host": re.compile(r"^\s*host\s+: (\S+)"),
@@ -67,7 +67,8 @@ def _reporters(matches: Sequence[Match]) -> Iterator[Accused]:
         writer = writer_of(match.said.text)
         rank = match.said.rank if writer.rank is None else writer.rank
         local = match.said.local_rank if writer.local_rank is None else writer.local_rank
-        writer = Writer(rank, local if rank is None else None, writer.node)
+        node = match.said.node or writer.node
+        writer = Writer(rank, local if rank is None else None, node)
         if writer not in seen and any(part is not None for part in writer):
             seen.add(writer)
             yield Accused(match.said.text.strip(), writer.rank, writer.node, writer.local_rank)
@@ -90,7 +91,7 @@ def _named(matches: Sequence[Match]) -> Iterator[Accused]:
             yield Accused(text.strip(), rank=int(rank))
         if "rank" in groups:
             yield Accused(text.strip(), rank=int(groups["rank"]))
-        if match.row.role == "symptom":
+        if match.row.role in {"symptom", "fallout"} and not groups:
             yield from _ended(match.said)
 
 
@@ -126,7 +127,7 @@ def _behind(said: Sequence[Said]) -> Iterator[Accused]:
     plain: dict[int, _At] = {}
     world = 0
     for one in said:
-        sized = _WORLD.search(one.text)
+        sized = WORLD.search(one.text)
         if sized:
             world = max(world, int(sized[1] or sized[2]))
         rank = writer_of(one.text).rank
@@ -159,4 +160,4 @@ def _laggards(members: dict[int, _At]) -> Iterator[Accused]:
         return
     for rank, at in late.items():
         text = f"at collective {at.waits_at} while others wait at {furthest}"
-        yield Accused(f"{text}: {at.said.text.strip()}", rank)
+        yield Accused(f"{text}: {at.said.text.strip()}", rank, at.said.node)

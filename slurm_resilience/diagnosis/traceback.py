@@ -5,11 +5,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-PREFIX = re.compile(
-    r"^((?:\[(?:rank|default)?\d+\]:|\[\d+,\d+\]<std(?:err|out)>:|\(\w+ pid=\d+[^)]*\)|\d+:"
-    r"|\d{1,3}(?:\.\d{1,3}){3}:|[a-z][a-z0-9.-]*\d[a-z0-9.-]*:)\s?)"
-)
-"""torch, torchrun, mpirun, Ray, `srun --label` and pdsh put the rank or the node before each line."""
+from slurm_resilience.diagnosis.lines import unprefixed
+
 START = "Traceback (most recent call last):"
 FRAME = re.compile(r'^\s+File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?$')
 EXCEPTION = re.compile(r"^(?P<name>[A-Za-z_][\w.]*)(?:: (?P<text>.*))?$")
@@ -27,13 +24,6 @@ class Raised(NamedTuple):
     """The innermost frame of the user's code, `file:line in function`."""
     by_user: bool
     """Whether a `raise` in the user's code raised it, where the text shows that."""
-
-
-def unprefixed(line: str) -> str:
-    """*line* without what tells its rank or node."""
-    while match := PREFIX.match(line):
-        line = line[match.end() :]
-    return line
 
 
 def tracebacks(lines: Sequence[str]) -> Iterator[Raised]:

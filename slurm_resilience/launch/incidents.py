@@ -74,7 +74,7 @@ def crash(
     a cause that the hardware explains. After a notice such a text says no more than that the
     ranks did not stop in good order.
     """
-    verdict = diagnose(ends, launcher)
+    verdict = diagnose(ends, launcher, job.nodes)
     blame = accuse([finding for finding in evidence if finding.id in HARD], len(job.nodes))
     if blame.suspects and verdict.retry == "same-nodes":
         told = (*blame.evidence, *verdict.evidence)

@@ -160,7 +160,7 @@ class Supervisor:
             return self._end(now)
         if len(self._ends) > self._diagnosed:
             self._diagnosed = len(self._ends)
-            if diagnose(tuple(self._ends.values())).is_clear:
+            if diagnose(tuple(self._ends.values()), nodes=self._job.nodes).is_clear:
                 self._until = now
         if now < self._until and self._job.awaited:
             return self._settling

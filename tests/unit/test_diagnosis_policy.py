@@ -129,10 +129,7 @@ def test_the_programs_own_mistake_is_told(lines: tuple[str, ...], cause: str) ->
 @pytest.mark.parametrize(
     ("state", "class_", "retry"),
     [
-        ("TIMEOUT", "time-limit", "same-nodes"),
         ("PREEMPTED", "preemption", "leave"),
-        ("CANCELLED by 1000", "cancelled", "stop"),
-        ("CANCELLED+", "cancelled", "stop"),
         ("OUT_OF_MEMORY", "memory", "stop"),
         ("NODE_FAIL", "hardware", "exclude-node"),
         ("FAILED", "hardware", "exclude-node"),
@@ -145,6 +142,44 @@ def test_slurms_record_outranks_the_text(state: str, class_: str, retry: str) ->
     diagnosis = decided(ECC, record=Record(state))
 
     assert (diagnosis.class_, diagnosis.retry) == (class_, retry)
+
+
+GPU_LOST = Incident(
+    "41", 0, "stall", "hardware", "gpu-lost", "a GPU of n2 is lost", "exclude-node", 0.0,
+    (Suspect("n2", "lost"),),
+)  # fmt: skip
+NOTICE = Incident("41", 0, "notice", "preemption", "preemption", "asked to stop", "leave", 0.0)
+CANCELLED = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2025-03-21T02:17:10 ***"
+RESET = "RuntimeError: Connection reset by peer"
+
+
+@pytest.mark.parametrize(
+    ("state", "lines", "incident", "cause"),
+    [
+        ("TIMEOUT", [], None, "slurm-time-limit"),
+        ("TIMEOUT", [ECC], None, "cuda-ecc"),
+        ("TIMEOUT", [TIMEOUT.format(0, 1580)], None, "collective-timeout"),
+        ("TIMEOUT", [RESET], None, "slurm-time-limit"),
+        ("TIMEOUT", [], GPU_LOST, "gpu-lost"),
+        ("CANCELLED by 1000", [], None, "slurm-cancelled"),
+        ("CANCELLED+", [TIMEOUT.format(0, 1580)], None, "collective-timeout"),
+        ("CANCELLED", [TIMEOUT.format(0, 1580), CANCELLED], None, "collective-timeout"),
+        ("CANCELLED", [CANCELLED, ECC], None, "slurm-cancelled"),
+        ("CANCELLED", [RESET, CANCELLED], None, "slurm-cancelled"),
+        ("CANCELLED", [], NOTICE, "slurm-cancelled"),
+        ("CANCELLED", [], GPU_LOST, "gpu-lost"),
+        ("", [TIMEOUT.format(0, 1580), CANCELLED], None, "collective-timeout"),
+    ],
+)
+def test_a_job_that_hung_until_it_was_ended_is_judged_by_what_it_hung_for(
+    state: str, lines: list[str], incident: Incident | None, cause: str
+) -> None:
+    """A time limit or a cancel ends what hangs; Slurm's word stays as evidence."""
+    diagnosis = decided(*lines, record=Record(state), incident=incident)
+
+    assert diagnosis.cause == cause
+    told = [line.text for line in diagnosis.evidence]
+    assert not state or f"Slurm's record: {state}" in told
 
 
 def test_the_nodes_that_slurm_lost_are_accused() -> None:

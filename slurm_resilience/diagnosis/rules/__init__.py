@@ -16,7 +16,7 @@ from slurm_resilience.diagnosis.rules.host import (
     STORAGE_ROWS,
 )
 from slurm_resilience.diagnosis.rules.kernel import KERNEL_ROWS, kernel_row
-from slurm_resilience.diagnosis.rules.row import Row
+from slurm_resilience.diagnosis.rules.row import TOLD_STATUS, Row
 from slurm_resilience.diagnosis.rules.slurm import SLURM_CAUSES, SLURM_ENDS, SLURM_STATES
 
 _BEFORE_KERNEL = (*SLURM_STATES, *GPU_ROWS)
@@ -24,16 +24,6 @@ _AFTER_KERNEL = (
     *STORAGE_ROWS, *MEMORY_ROWS, *CHECKPOINT_ROWS, *PROGRAM_ROWS, *SLURM_CAUSES, *NETWORK_CAUSES,
     *PROCESS_ENDS, *SLURM_ENDS, *NETWORK_FALLOUT,
 )  # fmt: skip
-
-STATUSES = {
-    128 + 9: "killed",
-    128 + 7: "bus-error",
-    128 + 11: "segfault",
-    128 + 6: "abort",
-    128 + 4: "illegal-instruction",
-    128 + 8: "arithmetic-signal",
-}
-"""What an exit status alone says, by status (128 + signal): ids of rows."""
 
 MISUSED = Row(
     "usage", r"^\S+: (?:error: |can't open file )|^Error: ", "user-error", "stop",
@@ -76,8 +66,8 @@ ALL = (*ROWS, *NO_LINES)
 
 _PATTERNS: dict[int, "re.Pattern[str]"] = {id(row): re.compile(row.pattern) for row in ROWS}
 
-TORCHRUN_STATUS = re.compile(r"exitcode\s*: (-?\d+)")
-"""How torchrun tells the end of a rank, in its log and in its closing table."""
+STATUS = re.compile(TOLD_STATUS.format(r"(-?\d+)"))
+"""How a launcher tells the end of what it started: the status, below zero a signal."""
 TORCHRUN_END = re.compile(r"failed \(exitcode: -?\d+\) local_rank: ")
 """From here on torchrun speaks of itself: a traceback of its own, and a table."""
 TORCHRUN_LOG = re.compile(r"torch[./]distributed[./](?:run|elastic|launcher)\b")

@@ -1,6 +1,6 @@
 """Rules about memory, storage and checkpoints, and about how processes end."""
 
-from slurm_resilience.diagnosis.rules.row import Row
+from slurm_resilience.diagnosis.rules.row import TOLD_STATUS, Row
 
 _SHM = r"(?:/dev/shm\b|posix_fallocate|shared memory)"
 """NCCL and torch name so what no disk holds."""
@@ -171,14 +171,13 @@ CHECKPOINT_ROWS = (
     ),
 )  # fmt: skip
 
-_LAUNCHER = r"exitcode\s*: {0}\b|exits with return code = {0}\b|(?:error|exit) code {0}\b"
 _SIGNALLED = r"(?:srun: error: \S+: tasks? [\d,-]+|\S: line \d+): +(?:\d+ )?{0}\b"
 """A signal as srun and bash name it, in the words of strsignal(3)."""
 
 PROCESS_ENDS = (
     Row(
         "killed",
-        _LAUNCHER.format("-9") + r"|Signal 9 \(SIGKILL\)|Signals\.SIGKILL|\bexit code 137\b"
+        TOLD_STATUS.format("-9|137") + r"|Signal 9 \(SIGKILL\)|Signals\.SIGKILL"
         r"|^Killed$|: +\d+ Killed +\S|: line \d+: +\d+ Killed|srun: error: \S+: tasks? [\d,-]+: Killed$",
         "memory", "same-nodes",
         "a process was killed (KILL): most often the node's memory ran out; where it comes back, ask for"
@@ -189,7 +188,7 @@ PROCESS_ENDS = (
     ),
     Row(
         "bus-error",
-        _LAUNCHER.format("-7") + r"|Signal 7 \(SIGBUS\)|Signals\.SIGBUS|\bexit code 135\b|Bus error \(core dumped\)|Fatal Python error: Bus error|"
+        TOLD_STATUS.format("-7|135") + r"|Signal 7 \(SIGBUS\)|Signals\.SIGBUS|Bus error \(core dumped\)|Fatal Python error: Bus error|"
         + _SIGNALLED.format("Bus error"),
         "memory", "same-nodes", "a process died of SIGBUS: /dev/shm may be full",
         "deepspeedai/DeepSpeed#4000",
@@ -198,7 +197,7 @@ PROCESS_ENDS = (
     ),
     Row(
         "segfault",
-        _LAUNCHER.format("-11") + r"|Signal 11 \(SIGSEGV\)|SIGSEGV\b|\bexit code 139\b|[Ss]egmentation fault"
+        TOLD_STATUS.format("-11|139") + r"|Signal 11 \(SIGSEGV\)|SIGSEGV\b|[Ss]egmentation fault"
         r"|killed by signal: Segmentation fault",
         "software", "same-nodes",
         "a process died of SIGSEGV: a library that does not fit, or a bug in native code",
@@ -208,7 +207,7 @@ PROCESS_ENDS = (
     ),
     Row(
         "illegal-instruction",
-        _LAUNCHER.format("-4") + r"|Signal 4 \(SIGILL\)|Signals\.SIGILL|\bexit code 132\b|\bIllegal instruction\b",
+        TOLD_STATUS.format("-4|132") + r"|Signal 4 \(SIGILL\)|Signals\.SIGILL|\bIllegal instruction\b",
         "user-error", "stop",
         "the program was built for another processor than this node's: build it for the oldest node, or ask"
         " for the right ones (--constraint)",
@@ -217,7 +216,7 @@ PROCESS_ENDS = (
     ),
     Row(
         "arithmetic-signal",
-        _LAUNCHER.format("-8") + r"|Signal 8 \(SIGFPE\)|Signals\.SIGFPE|\bexit code 136\b|\bFloating point exception\b",
+        TOLD_STATUS.format("-8|136") + r"|Signal 8 \(SIGFPE\)|Signals\.SIGFPE|\bFloating point exception\b",
         "software", "same-nodes", "a process died of SIGFPE: a whole number was divided by zero in native code",
         "rohanchandra30/TrackNPred#7", "Floating point exception (core dumped)", "symptom", "named",
     ),
@@ -231,7 +230,7 @@ PROCESS_ENDS = (
     ),
     Row(
         "abort",
-        _LAUNCHER.format("-6") + r"|Signal 6 \(SIGABRT\)|Signals\.SIGABRT|\bexit code 134\b|^Aborted \(core dumped\)"
+        TOLD_STATUS.format("-6|134") + r"|Signal 6 \(SIGABRT\)|Signals\.SIGABRT|^Aborted \(core dumped\)"
         r"|\bterminate called (?:after throwing|without an active)|" + _SIGNALLED.format("Aborted"),
         "software", "same-nodes", "a process called abort; the lines before say why, where anything does",
         "pytorch/pytorch#126544",
@@ -265,6 +264,6 @@ PROGRAM_ROWS = (
         "user-error", "stop",
         "the batch script starts something that is not there: activate the environment, or mend the path",
         "SchedMD/slurm src/slurmd/slurmstepd", "slurmstepd: error: execve(): torchrun: No such file or directory",
-        confidence="high",
+        confidence="high", ended=(126, 127),
     ),
 )  # fmt: skip

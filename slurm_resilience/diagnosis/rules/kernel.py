@@ -18,6 +18,7 @@ SIGNS = (
     "nfs: server", " error, dev ", "-fs error", "XFS ", "BTRFS ",
 )  # fmt: skip
 """A line without one of these is none that is known here."""
+_MARKS = (*SIGNS, "kernel:", "oom-kill", "oom_kill", "Out of memory: Kill")
 
 XID_HARDWARE = Row(
     "xid-hardware", r"NVRM: Xid ", "hardware", "exclude-node",
@@ -86,6 +87,11 @@ KERNEL_ROWS = (
 )
 
 _OF_KIND = {"nic": NIC, "hung-task": HUNG, "nfs": SERVER, "disk": DISK, "file-system": DISK}
+
+
+def is_of_kernel(line: str) -> bool:
+    """Whether *line* may stand in a kernel log, which often holds weeks."""
+    return any(mark in line for mark in _MARKS)
 
 
 def kernel_row(line: str) -> Row | None:

@@ -21,6 +21,9 @@ groups `node`, `rank` and `local` name. `link`: the reporter's node and the grou
 the reporter, where it is the only rank that says so.
 """
 
+TOLD_STATUS = r"(?:\bexitcode\s*: |\breturn code = |\b(?:error|exit) code )(?:{0})\b"
+"""How torchrun (log and closing table), DeepSpeed, srun and others tell the status {0} of a child."""
+
 
 class Row(msgspec.Struct, frozen=True):
     """One fault that a line gives away."""
@@ -42,3 +45,5 @@ class Row(msgspec.Struct, frozen=True):
     """Among lines of one role and moment the heaviest decides: 2 names a broken part or a limit that
     was hit, 0 says hardly more than that something went wrong."""
     confidence: Confidence = "medium"
+    ended: tuple[int, ...] = ()
+    """Exit statuses without which the line is none of the attempt's end; empty: whatever it was."""
