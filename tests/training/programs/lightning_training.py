@@ -19,7 +19,7 @@ FOLDER, LOADER = Path(sys.argv[1]), sys.argv[2]
 STOP_AT = int(sys.argv[3]) if len(sys.argv) > 3 else None
 
 
-class Model(pl.LightningModule):
+class Model(pl.LightningModule):  # type: ignore[misc, unused-ignore]  # where Lightning is not installed
     """Adds up four numbers, with dropout so that random numbers count."""
 
     def __init__(self) -> None:
