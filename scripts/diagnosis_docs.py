@@ -18,19 +18,23 @@ INTRODUCTION = """\
 
 It reads text and says why the job died: class, cause, the line that decided, whom the text accuses,
 and whether a retry can help. Nothing is sent anywhere, nothing is guessed: where no line tells, it says
-`unknown`. The supervisor judges with the same rules.
+`unknown`. The supervisor judges by the same rules, in the same code: it lays before them what each node
+printed last and its exit status, and leaves out what Slurm prints, as it asks Slurm itself.
 
 ## How it decides
 
 1. Of a file to which several attempts were appended only the last one counts.
 2. Slurm's own record (`--job`, `--state`, or lines of sacct and scontrol) outranks all; what our
-   watchers left in `incident.json` outranks text.
+   watchers left in `incident.json` outranks text. Only that a job reached its time limit or was
+   cancelled does not, where an incident, a named cause or a collective timeout stands before it: so
+   ends whatever hangs. Slurm's word is then quoted as evidence.
 3. Then the kind of a line counts, in the order of the sections below, and inside a kind its moment:
    the first cause comes before its echoes, also across interleaved ranks and several files.
    An exception that the program itself raised stands behind named causes and before symptoms.
 4. Lines that the program lived through (eight steps or more went by after them) do not count.
 5. Who reports a collective timeout is a victim. Suspects are ranks that are behind in the same
-   process group, or the few that are silent. Who reports an error of its own GPU has it.
+   process group, or the few that are silent. Who reports an error of its own GPU has it. What all
+   nodes of a job report (`--job`) is no fault of a node: nobody is accused, and none excluded.
 6. Three nodes or more that Slurm lost within two minutes, or two behind one switch
    (`--topology topology.conf`), are one event of power or network. Where ranks lost each other after
    steps had grown several-fold, the network is the cause.

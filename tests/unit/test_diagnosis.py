@@ -356,6 +356,96 @@ def test_an_error_outside_the_users_code_is_not_called_a_user_error() -> None:
     assert verdict.class_ == "unknown"
 
 
+WATCHDOG = "[rank{0}]:[E321 02:07:08.465 ProcessGroupNCCL.cpp:1664] [PG ID 1 PG GUID 1 Rank {0}] Exception (either an error or timeout) detected by watchdog at work: {1}, last enqueued NCCL work: {2}, last completed NCCL work: {1}."
+MINUS_6 = "E0321 02:07:38.805000 97 torch/distributed/elastic/multiprocessing/api.py:826] failed (exitcode: -6) local_rank: 0 (pid: 97) of binary: python3"
+NO_GPU = "[rank{0}]: RuntimeError: No CUDA GPUs are available"
+
+
+@pytest.mark.parametrize("status", [1, 134], ids=["torchrun", "the command itself"])
+def test_that_torch_aborts_after_a_timeout_is_not_the_cause(status: int) -> None:
+    """Its watchdog ends every time-out so; the rank that lags is named with its node."""
+    waiting = tuple(WATCHDOG.format(rank, 80, 82) for rank in range(4))
+    lagging = (WATCHDOG.format(5, 70, 79),)
+
+    verdict = diagnose(
+        [
+            NodeEnd("n1", status, stderr=(*waiting, MINUS_6)),
+            NodeEnd("n2", status, stderr=(*lagging, MINUS_6)),
+        ]
+    )
+
+    assert (verdict.class_, verdict.cause) == ("network", "collective-timeout")
+    assert [(one.node, one.rank) for one in verdict.suspects] == [("n2", 5)]
+
+
+@pytest.mark.parametrize(
+    ("saying", "retry", "suspects"),
+    [(2, "same-nodes", []), (1, "exclude-node", ["n1"])],
+    ids=["all nodes", "one node"],
+)
+def test_what_all_nodes_say_is_no_fault_of_a_node(
+    saying: int, retry: str, suspects: list[str]
+) -> None:
+    """To exclude them all would leave the job without nodes."""
+    nodes = ("n1", "n2")
+    ends = [
+        NodeEnd(node, 1, stderr=(NO_GPU.format(rank),))
+        for rank, node in enumerate(nodes[:saying])
+    ]
+
+    verdict = diagnose(ends, nodes=nodes)
+
+    assert (verdict.cause, verdict.retry) == ("driver-missing", retry)
+    assert [one.node for one in verdict.suspects] == suspects
+    assert verdict.is_clear == (saying == len(nodes))
+
+
+def test_a_node_that_srun_names_is_the_suspect() -> None:
+    """It could not start there, so that nothing there could say so."""
+    said = "srun: error: Task launch for StepId=13.0 failed on node {}: Invalid job credential"
+
+    named = diagnose([], [said.format("n2")], nodes=("n1", "n2"))
+    stranger = diagnose([], [said.format("n9")], nodes=("n1", "n2"))
+
+    assert [one.node for one in named.suspects] == ["n2"]
+    assert (stranger.suspects, stranger.retry) == ((), "same-nodes")
+
+
+def test_a_command_that_is_missing_counts_where_the_attempt_ended_for_it() -> None:
+    """A script may ask for nvidia-smi in vain, and train for days."""
+    said = ("job.sh: line 3: nvidia-smi: command not found",)
+
+    missing = diagnose([NodeEnd("n1", 127, stderr=said)])
+    killed = diagnose([NodeEnd("n1", 137, stderr=said)])
+
+    assert (missing.cause, missing.retry) == ("command-missing", "stop")
+    assert killed.cause == "killed"
+
+
+def test_a_logger_that_reaches_no_server_did_not_end_the_program() -> None:
+    """Where the program then raised an exception of its own."""
+    said = (
+        "wandb: Network error (ReadTimeout): HTTPSConnectionPool(host='api.wandb.ai', port=443): Read timed out.",
+        "Traceback (most recent call last):",
+        '  File "/home/me/train.py", line 7, in <module>',
+        "ValueError: no such split: trian",
+    )
+
+    verdict = diagnose([NodeEnd("n1", 1, stderr=said)])
+
+    assert (verdict.class_, verdict.retry) == ("user-error", "stop")
+
+
+def test_what_the_program_went_on_after_did_not_end_it() -> None:
+    """The supervisor reads progress as `diagnose` does."""
+    steps = tuple(f"step {step} loss 0.5" for step in range(9))
+    said = ("RuntimeError: CUDA out of memory. Tried to allocate 3 GiB", *steps)
+
+    verdict = diagnose([NodeEnd("n1", 139, stderr=said)])
+
+    assert verdict.cause == "segfault"
+
+
 PIECES = st.one_of(
     st.text(max_size=60),
     st.sampled_from([

@@ -103,6 +103,9 @@ def test_what_a_program_lived_through_did_not_end_it() -> None:
     assert decide(Left((lived,))).class_ == "unknown"
 
 
+NOT_FOUND = "/var/spool/slurm_script: line 12: {}: command not found"
+
+
 @pytest.mark.parametrize(
     ("lines", "cause"),
     [
@@ -118,7 +121,28 @@ def test_what_a_program_lived_through_did_not_end_it() -> None:
             "usage",
         ),
         (("tr.py: error: at step 5", "  exitcode  : 1 (pid: 4711)"), "unknown"),
-        (("/var/spool/slurm_script: line 12: torchrun: command not found",), "command-missing"),
+        ((NOT_FOUND.format("torchrun"),), "command-missing"),
+        (
+            (
+                NOT_FOUND.format("nvidia-smi"),
+                "srun: error: n1: task 0: Exited with exit code 9",
+            ),
+            "task-exit",
+        ),
+        (
+            (
+                NOT_FOUND.format("torchrun"),
+                "srun: error: n1: task 0: Exited with exit code 127",
+            ),
+            "command-missing",
+        ),
+        ((NOT_FOUND.format("nvidia-smi"), "RuntimeError: something"), "unknown"),
+        (
+            (
+                "srun: error: Task launch for StepId=1.0 failed on node n2: Transport endpoint is not connected",
+            ),
+            "slurm-launch-unanswered",
+        ),
     ],
 )
 def test_the_programs_own_mistake_is_told(lines: tuple[str, ...], cause: str) -> None:
@@ -291,6 +315,33 @@ def test_a_kernel_log_of_weeks_accuses_nobody_of_last_month() -> None:
 
     assert decided(old, "[E321 02:07:00.0 x] Connection reset by peer").cause == "peer-closed"
     assert decided(old).cause == "gpu-lost"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "EDAC MC0: 1 UE memory read error on CPU_SrcID#0_Ha#0_Chan#0_DIMM#0",
+        "XFS (nvme0n1p1): metadata I/O error in xfs_read_agf, shutting down",
+        "INFO: task python3:4711 blocked for more than 120 seconds.",
+        "nfs: server nas01 not responding, still trying",
+    ],
+)
+def test_no_line_of_dmesg_tells_of_other_days(line: str) -> None:
+    """Whatever it is about."""
+    crash = "[E321 02:07:00.0 x] Connection reset by peer"
+
+    assert decided(f"[Mon Mar 10 02:07:03 2025] {line}", crash).cause == "peer-closed"
+    assert decided(f"[Fri Mar 21 02:06:59 2025] {line}", crash).cause != "peer-closed"
+
+
+def test_what_all_nodes_print_is_no_fault_of_a_node() -> None:
+    """Where it is known which nodes the job had."""
+    lines = [f"n{number}: RuntimeError: No CUDA GPUs are available" for number in (1, 2)]
+
+    some, all_ = decided(*lines, nodes=("n1", "n2", "n3")), decided(*lines, nodes=("n1", "n2"))
+
+    assert [one.node for one in some.suspects] == ["n1", "n2"]
+    assert (all_.suspects, all_.retry) == ((), "same-nodes")
 
 
 def test_new_year_comes_after_december() -> None:

@@ -67,7 +67,7 @@ STORAGE_ROWS = (
         " as compute nodes often see no Internet",
         "huggingface/datasets#1594",
         "ConnectionError: Couldn't reach https://raw.githubusercontent.com/huggingface/datasets/boolq.py",
-        weight=0,
+        "symptom", weight=0,
     ),
 )  # fmt: skip
 
@@ -235,7 +235,7 @@ PROCESS_ENDS = (
         "software", "same-nodes", "a process called abort; the lines before say why, where anything does",
         "pytorch/pytorch#126544",
         "E0517 08:24:03.805000 140617718325696 torch/distributed/elastic/multiprocessing/api.py:826] failed (exitcode: -6) local_rank: 0 (pid: 970611) of binary: /path/to/python3",
-        "symptom", "named", 0,
+        "fallout", "named", 0,
     ),
 )  # fmt: skip
 
