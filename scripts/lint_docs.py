@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Print docs/lint.md from the rules of `slurm-resilience lint`."""
 
-from slurm_resilience.lint.findings import Rule
 from slurm_resilience.lint.rules import RULES, layout, notice, paths, submission, variables
+from slurm_resilience.lint.rules.rule import Rule
 
 INTRODUCTION = """\
 # Lint

@@ -13,7 +13,8 @@ from slurm_resilience.cli.printing import print_json
 from slurm_resilience.errors import UsageError
 from slurm_resilience.plain import plain
 from slurm_resilience.planning import measured as earlier
-from slurm_resilience.planning.facts import Asked, Measured, Plan, Value
+from slurm_resilience.planning.facts import Asked, Measured
+from slurm_resilience.planning.findings import Plan, Value
 from slurm_resilience.planning.rules import GB, GIB, STATE_BYTES, WEIGHT_BYTES, planned
 from slurm_resilience.slurm.connect import connect
 from slurm_resilience.story import tell

@@ -13,7 +13,7 @@ from slurm_resilience.planning.facts import Measured
 from slurm_resilience.slurm.values import Job
 from slurm_resilience.story import Story
 
-NOBODYS_FAULT = frozenset({"user-error", "cancelled", "preemption", "time-limit", "requeued"})
+NO_FAULTS = frozenset({"user-error", "cancelled", "preemption", "time-limit", "requeued"})
 """Classes of ends that another run of the same training would not meet by itself."""
 
 
@@ -87,7 +87,7 @@ def _of_attempts(
 
 def is_failure(incident: Incident) -> bool:
     """Whether the attempt ended by a fault that may come again at any time."""
-    return incident.kind != "notice" and incident.class_ not in NOBODYS_FAULT
+    return incident.kind != "notice" and incident.class_ not in NO_FAULTS
 
 
 def together(checkpoints: Measured, job: Measured) -> Measured:

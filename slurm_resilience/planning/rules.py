@@ -10,7 +10,8 @@ import math
 
 import msgspec
 
-from slurm_resilience.planning.facts import Asked, Measured, Plan, Value
+from slurm_resilience.planning.facts import Asked, Measured
+from slurm_resilience.planning.findings import Plan, Value
 
 GB = 10**9
 GIB = 1 << 30

@@ -149,9 +149,10 @@ PURE_BESIDE: dict[str, tuple[str, ...]] = {
     "slurm_resilience.doctor": ("findings",),
     "slurm_resilience.lint": (
         "asked", "expansion", "findings", "fix", "launches", "nccl", "options", "quoting", "shell",
-        "words",
+        "view", "words",
     ),
-    "slurm_resilience.diagnosis": ("exceptions", "lines", "suspects", "traceback"),
+    "slurm_resilience.diagnosis": ("exceptions", "findings", "lines", "suspects", "traceback"),
+    "slurm_resilience.planning": ("findings",),
     "slurm_resilience.requeue": ("mark",),
     "slurm_resilience.node": (
         "checks", "decoding", "explanation", "findings", "kernel_lines", "learning", "trending", "xid",

@@ -5,8 +5,10 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from slurm_resilience.lint.facts import Script
-from slurm_resilience.lint.findings import Finding, Rule, View, view
+from slurm_resilience.lint.findings import Finding
 from slurm_resilience.lint.rules import layout, notice, paths, submission, variables
+from slurm_resilience.lint.rules.rule import Rule
+from slurm_resilience.lint.view import View, view
 
 
 def no_directives(view: View) -> Iterator[Finding]:

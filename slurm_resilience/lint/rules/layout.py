@@ -4,9 +4,11 @@ import re
 from collections.abc import Iterator
 
 from slurm_resilience.lint import asked
-from slurm_resilience.lint.findings import Finding, Replace, Rule, View
+from slurm_resilience.lint.findings import Finding, Replace
 from slurm_resilience.lint.launches import Launch
 from slurm_resilience.lint.options import Option
+from slurm_resilience.lint.rules.rule import Rule
+from slurm_resilience.lint.view import View
 
 _REQUEUE = re.compile(r"scontrol\s+requeue(?:hold)?\s+[^;&|#]*?(\"?\$\{?SLURM_JOB_?ID\}?\"?)")
 _ARRAY_TASK = '"${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}"'

@@ -5,8 +5,10 @@ from collections.abc import Iterator, Sequence
 
 from slurm_resilience.lint import asked
 from slurm_resilience.lint.facts import Command
-from slurm_resilience.lint.findings import Finding, Replace, Rule, View
+from slurm_resilience.lint.findings import Finding, Replace
+from slurm_resilience.lint.rules.rule import Rule
 from slurm_resilience.lint.shell import simple_commands
+from slurm_resilience.lint.view import View
 
 BY_TORCHRUN = frozenset({"TERM", "INT", "HUP", "QUIT"})
 """Signals that torchrun handles by default, as the end."""

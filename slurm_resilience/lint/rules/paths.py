@@ -4,7 +4,9 @@ import re
 from collections.abc import Iterator
 from posixpath import normpath
 
-from slurm_resilience.lint.findings import Finding, Rule, View
+from slurm_resilience.lint.findings import Finding
+from slurm_resilience.lint.rules.rule import Rule
+from slurm_resilience.lint.view import View
 
 SAVE_OPTIONS = (
     "save", "save-dir", "save-path", "checkpoint-dir", "checkpoint-path", "checkpoints-dir",

@@ -3,7 +3,9 @@
 import re
 from collections.abc import Iterator
 
-from slurm_resilience.lint.findings import Finding, Replace, Rule, UnixLineEnds, View
+from slurm_resilience.lint.findings import Finding, Replace, UnixLineEnds
+from slurm_resilience.lint.rules.rule import Rule
+from slurm_resilience.lint.view import View
 
 WORD = "slurm-resilience"
 """Of a job's Comment; what `run_directory.takes_part` looks for."""

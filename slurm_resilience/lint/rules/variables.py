@@ -5,8 +5,10 @@ from collections.abc import Iterator
 
 from slurm_resilience.lint.asked import whole
 from slurm_resilience.lint.facts import Assignment
-from slurm_resilience.lint.findings import Finding, Rule, View
+from slurm_resilience.lint.findings import Finding
 from slurm_resilience.lint.nccl import IN_TORCH, nearest
+from slurm_resilience.lint.rules.rule import Rule
+from slurm_resilience.lint.view import View
 
 OFF = frozenset({"0", "false", "off", "no", "n"})
 ON = frozenset({"1", "true", "on", "yes", "y"})
