@@ -47,7 +47,7 @@ NEAR_WORDS = (
     b"not found", b"such file", b"denied", b"FATAL", b"etries", b"questing", b"t reach",
     b"not responding", b"amdgpu", b"ailure", b"orrupt", b"ypassing", b"nstruction", b"oating point",
     b"erminate called", b"ead-only", b"locks avail",
-    b"onnection timed", b" is down", b"endpoint", b"us error", b"borted",
+    b"onnection timed", b" is down", b"endpoint", b"us error", b"borted", b"from_parent",
 )  # fmt: skip
 """Each rule's own line holds at least one of these."""
 COOLER = {

@@ -57,6 +57,19 @@ def test_a_bare_line_that_may_mean_anything_is_not_called_the_programs_error(
     assert decide(left_in([log])).class_ == "unknown"
 
 
+def test_what_the_parent_raised_outranks_the_process_that_it_was_spawning(
+    tmp_path: Path,
+) -> None:
+    """The child's `Ran out of input` is no damaged checkpoint."""
+    log = tmp_path / "slurm-41.out"
+    log.write_text(
+        "  self = reduction.pickle.load(from_parent)\nEOFError: Ran out of input\n"
+        "TypeError: cannot pickle 'generator' object\n"
+    )
+
+    assert decide(left_in([log])).class_ == "user-error"
+
+
 def test_a_named_cause_outranks_a_signal_that_lightning_bypassed(tmp_path: Path) -> None:
     """Its loader workers are told to end at each epoch: that says nothing where anything else does."""
     log = tmp_path / "slurm-41.out"

@@ -131,12 +131,17 @@ CHECKPOINT_ROWS = (
         "checkpoint-damaged",
         r"PytorchStreamReader failed|CheckpointLoadError: |failed finding central directory"
         r"|Error while deserializing(?: header)?: (?:Metadata|Header|Invalid)|MetadataIncompleteBuffer"
-        r"|Ran out of input$|pickle data was truncated|unexpected EOF, expected \d+ more bytes",
+        r"|pickle data was truncated|unexpected EOF, expected \d+ more bytes",
         "checkpoint", "same-nodes",
         "a checkpoint does not load, most often as it is half written: resume from an older one",
         "open-mmlab/mmdetection#4835",
         "RuntimeError: [enforce fail at inline_container.cc:144] . PytorchStreamReader failed reading zip archive: failed finding central directory",
         weight=2, confidence="high",
+    ),
+    Row(
+        "checkpoint-damaged", r"EOFError: Ran out of input$", "checkpoint", "same-nodes",
+        "a pickle ends before its end, most often a checkpoint that is half written: resume from an older one",
+        "NTT123/vietTTS#28", "EOFError: Ran out of input", "symptom", weight=0,
     ),
     Row(
         "checkpoint-unfit", r"Error\(s\) in loading state_dict for|size mismatch for \S+: copying a param", "user-error", "stop",
@@ -177,7 +182,7 @@ _SIGNALLED = r"(?:srun: error: \S+: tasks? [\d,-]+|\S: line \d+): +(?:\d+ )?{0}\
 PROCESS_ENDS = (
     Row(
         "killed",
-        TOLD_STATUS.format("-9|137") + r"|Signal 9 \(SIGKILL\)|Signals\.SIGKILL"
+        TOLD_STATUS.format("-9|137") + r"|Signal 9 \(SIGKILL\)|(?:Signals\.|with signal )SIGKILL\b"
         r"|^Killed$|: +\d+ Killed +\S|: line \d+: +\d+ Killed|srun: error: \S+: tasks? [\d,-]+: Killed$",
         "memory", "same-nodes",
         "a process was killed (KILL): most often the node's memory ran out; where it comes back, ask for"
@@ -188,7 +193,7 @@ PROCESS_ENDS = (
     ),
     Row(
         "bus-error",
-        TOLD_STATUS.format("-7|135") + r"|Signal 7 \(SIGBUS\)|Signals\.SIGBUS|Bus error \(core dumped\)|Fatal Python error: Bus error|"
+        TOLD_STATUS.format("-7|135") + r"|Signal 7 \(SIGBUS\)|(?:Signals\.|with signal )SIGBUS\b|Bus error \(core dumped\)|Fatal Python error: Bus error|"
         + _SIGNALLED.format("Bus error"),
         "memory", "same-nodes", "a process died of SIGBUS: /dev/shm may be full",
         "deepspeedai/DeepSpeed#4000",
@@ -207,7 +212,7 @@ PROCESS_ENDS = (
     ),
     Row(
         "illegal-instruction",
-        TOLD_STATUS.format("-4|132") + r"|Signal 4 \(SIGILL\)|Signals\.SIGILL|\bIllegal instruction\b",
+        TOLD_STATUS.format("-4|132") + r"|Signal 4 \(SIGILL\)|(?:Signals\.|with signal )SIGILL\b|\bIllegal instruction\b",
         "user-error", "stop",
         "the program was built for another processor than this node's: build it for the oldest node, or ask"
         " for the right ones (--constraint)",
@@ -216,7 +221,7 @@ PROCESS_ENDS = (
     ),
     Row(
         "arithmetic-signal",
-        TOLD_STATUS.format("-8|136") + r"|Signal 8 \(SIGFPE\)|Signals\.SIGFPE|\bFloating point exception\b",
+        TOLD_STATUS.format("-8|136") + r"|Signal 8 \(SIGFPE\)|(?:Signals\.|with signal )SIGFPE\b|\bFloating point exception\b",
         "software", "same-nodes", "a process died of SIGFPE: a whole number was divided by zero in native code",
         "rohanchandra30/TrackNPred#7", "Floating point exception (core dumped)", "symptom", "named",
     ),
@@ -230,7 +235,7 @@ PROCESS_ENDS = (
     ),
     Row(
         "abort",
-        TOLD_STATUS.format("-6|134") + r"|Signal 6 \(SIGABRT\)|Signals\.SIGABRT|^Aborted \(core dumped\)"
+        TOLD_STATUS.format("-6|134") + r"|Signal 6 \(SIGABRT\)|(?:Signals\.|with signal )SIGABRT\b|^Aborted \(core dumped\)"
         r"|\bterminate called (?:after throwing|without an active)|" + _SIGNALLED.format("Aborted"),
         "software", "same-nodes", "a process called abort; the lines before say why, where anything does",
         "pytorch/pytorch#126544",
@@ -256,6 +261,12 @@ PROGRAM_ROWS = (
         "a loader worker ended and did not say why: memory, or an error in the data set",
         "FoNDUE-HTR/Documentation#13", "RuntimeError: DataLoader worker (pid(s) 4711) exited unexpectedly",
         "symptom", weight=0, confidence="low",
+    ),
+    Row(
+        "worker-orphaned", r"reduction\.pickle\.load\(from_parent\)", "software", "same-nodes",
+        "a process that was being spawned lost its parent: look for what ended that, often an object that"
+        " cannot be pickled",
+        "open-mmlab/mmdetection#5169", "self = reduction.pickle.load(from_parent)", "symptom", confidence="low",
     ),
     Row(
         "command-missing",

@@ -86,7 +86,8 @@ SLURM_CAUSES = (
         accuses="named", weight=2,
     ),
     Row(
-        "slurm-launch-failed", r"Task launch for .*failed on node (?P<node>\S+): ",
+        "slurm-launch-failed",
+        r"Task launch for .*failed on node (?P<node>\S+): |srun: error: tasks? \S+ launch failed: ",
         "software", "exclude-node", "a step could not start on this node; slurmd's log there says why",
         "NVIDIA/pyxis#107", "srun: error: Task launch for StepId=96.0 failed on node n2: No such process",
         accuses="named",
