@@ -17,25 +17,24 @@ def read(proc: str, sysfs: str) -> dict[str, Any]:
         load = float(file.read().split()[1])
     found = {"load": load, "cpus": os.cpu_count() or 1}
     try:
-        network_bytes = _network_bytes(f"{sysfs}/class/net")
+        return {**found, "network_bytes": _network_bytes(f"{sysfs}/class/net")}
+    except FileNotFoundError:  # none is hardware, or one is gone meanwhile
+        return {**found, "unread": {"network_bytes": files.NOT_SUPPORTED}}
     except OSError as error:
         return {**found, "unread": {"network_bytes": str(error)}}
-    if network_bytes is None:
-        return {**found, "unread": {"network_bytes": files.NOT_SUPPORTED}}
-    return {**found, "network_bytes": network_bytes}
 
 
-def _network_bytes(folder: str) -> int | None:
+def _network_bytes(folder: str) -> int:
     """
-    Of hardware alone: what software adds on top would count twice. None where there is none.
+    Of hardware alone: what software adds on top would count twice.
 
-    Raises OSError where it has no counts.
+    Raises FileNotFoundError where there is none, OSError where it has no counts.
     """
     hardware = [
         name for name in os.listdir(folder) if os.path.exists(f"{folder}/{name}/device")
     ]
     if not hardware:
-        return None
+        raise FileNotFoundError("no network interface is hardware")
     return sum(
         int(files.text(f"{folder}/{name}/statistics/{direction}"))
         for name in hardware
