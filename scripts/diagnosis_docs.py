@@ -3,9 +3,8 @@
 
 from collections.abc import Iterator
 
-from slurm_resilience.cli.diagnose import ACCUSES, ROLES
 from slurm_resilience.diagnosis.rules import ALL, NO_LINES
-from slurm_resilience.diagnosis.rules.row import Row
+from slurm_resilience.diagnosis.rules.row import ACCUSES, ROLES, Row
 
 INTRODUCTION = """\
 # Diagnosis

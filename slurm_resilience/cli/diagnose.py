@@ -14,15 +14,18 @@ import msgspec
 from slurm_resilience import config
 from slurm_resilience.bounded import ask
 from slurm_resilience.cli.printing import print_json
-from slurm_resilience.diagnosis.facts import Diagnosis, Left, Record
+from slurm_resilience.diagnosis.facts import Left, Record
+from slurm_resilience.diagnosis.findings import Diagnosis
 from slurm_resilience.diagnosis.policy import decide
 from slurm_resilience.diagnosis.rules import ALL, explained
-from slurm_resilience.diagnosis.rules.row import Row
-from slurm_resilience.diagnosis.sources import domains_of, left_in, outputs_of
+from slurm_resilience.diagnosis.rules.row import ACCUSES, ROLES, Row
+from slurm_resilience.diagnosis.sources import left_in
 from slurm_resilience.errors import UntrustedFileError, UsageError
 from slurm_resilience.plain import plain
 from slurm_resilience.run_directory import run_directory_of
 from slurm_resilience.slurm.connect import connect
+from slurm_resilience.slurm.outputs import outputs_of
+from slurm_resilience.slurm.topology import domains_of
 from slurm_resilience.slurm.values import Job
 
 READ_S = 300.0
@@ -208,20 +211,3 @@ def _told(row: Row) -> Iterator[str]:
         yield f"  learnt from {row.source}"
     if row.line:
         yield f"  such as: {row.line}"
-
-
-ROLES = {
-    "state": "Slurm itself says so, which outranks other text",
-    "cause": "names the fault; the first one counts",
-    "symptom": "how a process ended; counts where nothing says why",
-    "outside": "somebody ended it; counts where nothing failed before",
-    "fallout": "what ranks see when a peer is gone; counts where nothing else does",
-    "exit": "a bare exit status; counts last",
-}
-ACCUSES = {
-    "nobody": "accuses nobody",
-    "reporter": "accuses the rank and node that print it",
-    "named": "accuses whom it names",
-    "link": "accuses both ends of the link",
-    "lone": "accuses the rank that prints it, where one alone does",
-}

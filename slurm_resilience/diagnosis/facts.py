@@ -1,18 +1,12 @@
-"""What a dead attempt left behind, and what follows: frozen values."""
-
-from typing import Literal
+"""What a dead attempt left behind: frozen values."""
 
 import msgspec
 
-from slurm_resilience.incident import Class, Incident, Retry, Suspect
-
-Advised = Retry | Literal["ask-slurm"]
-"""`ask-slurm`: the text cannot tell a preemption from a cancel; Slurm's own record can."""
-Confidence = Literal["high", "medium", "low"]
+from slurm_resilience.incident import Incident
 
 
 class RankError(msgspec.Struct, frozen=True):
-    """The error file of one rank, as torch's elastic launcher and `record` write it."""
+    """The error file of one rank, as our own `training` writes it."""
 
     message: str
     """Exception and traceback, one text."""
@@ -30,22 +24,6 @@ class NodeEnd(msgspec.Struct, frozen=True):
     """Its last lines, oldest first."""
     stdout: tuple[str, ...] = ()
     errors: tuple[RankError, ...] = ()
-
-
-class Verdict(msgspec.Struct, frozen=True):
-    """What the text says, before anything else is known of the attempt."""
-
-    class_: Class
-    cause: str
-    """Id of the row that decided, or `user-error` or `unknown`."""
-    reason: str
-    """One line for people."""
-    retry: Retry
-    suspects: tuple[Suspect, ...] = ()
-    evidence: tuple[str, ...] = ()
-    """Lines that decided, the deciding one first."""
-    is_clear: bool = False
-    """It names a cause; what other nodes may tell would not change it."""
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -91,35 +69,3 @@ class Left(msgspec.Struct, frozen=True):
     """Failure domain (rack, feed, switch) of a node, where a site says so."""
     nodes: tuple[str, ...] = ()
     """All nodes of the attempt, where they are known."""
-
-
-class Accused(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Whom the text accuses."""
-
-    why: str
-    rank: int | None = None
-    """Global."""
-    node: str | None = None
-    local_rank: int | None = None
-
-
-class Evidence(msgspec.Struct, frozen=True):
-    """A deciding line."""
-
-    file: str
-    line: int | None
-    text: str
-
-
-class Diagnosis(msgspec.Struct, frozen=True):
-    """Why an attempt ended."""
-
-    class_: Class = msgspec.field(name="class")
-    cause: str = "unknown"
-    """Id of the rule that decided; `diagnose --explain` says more."""
-    retry: Advised = "same-nodes"
-    suspects: tuple[Accused, ...] = ()
-    evidence: tuple[Evidence, ...] = ()
-    """The deciding line first."""
-    advice: str = ""
-    confidence: Confidence = "low"

@@ -15,7 +15,8 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from slurm_resilience.diagnosis.exceptions import KEPT, ended_with, misused, user_error
-from slurm_resilience.diagnosis.facts import Accused, Diagnosis, Evidence, Left, Record, Said
+from slurm_resilience.diagnosis.facts import Left, Record, Said
+from slurm_resilience.diagnosis.findings import Accused, Diagnosis, Evidence
 from slurm_resilience.diagnosis.rules import (
     ALL,
     DONE,

@@ -1,6 +1,5 @@
 """Files and folders that a person names -> logs, error files and incidents in them."""
 
-import glob
 import os
 import re
 import time
@@ -12,16 +11,14 @@ import msgspec
 from slurm_resilience.diagnosis.error_file import ErrorFile, as_traceback
 from slurm_resilience.diagnosis.facts import Left, Record, Said
 from slurm_resilience.diagnosis.lines import moment
-from slurm_resilience.diagnosis.reading import read_left
+from slurm_resilience.diagnosis.logs import read_left
 from slurm_resilience.errors import UntrustedFileError, UsageError
 from slurm_resilience.files import read_bounded
 from slurm_resilience.incident import Incident
 from slurm_resilience.run_directory import parse_incident
-from slurm_resilience.slurm.hostlist import expand
 
 MOST_FILES = 4096
 MOST_DEEP = 8
-MOST_OUTPUTS = 64
 MOST_BYTES = 4 << 20
 INCIDENT = "incident.json"
 _ERRORS = re.compile(r"(?:rank-\d+\.)?error\.json")
@@ -29,7 +26,6 @@ _LOGS = re.compile(
     r".*(?:\.log|\.out|\.err|\.txt|stdout|stderr|messages|syslog|dmesg)(?:\.\d+)?"
 )
 _RANK = re.compile(r"rank-(\d+)\.error\.json|(?:^|/)(\d+)/error\.json")
-_FILLED_IN = re.compile(r"%(\d*)([A-Za-z%])")
 _ATTEMPT = re.compile(r"attempt[-_](\d+)")
 
 
@@ -70,49 +66,6 @@ def left_in(
     left = read_left(logs, record=record, domains=domains)
     last = max(incidents, key=lambda one: one.attempt, default=None)
     return msgspec.structs.replace(left, said=(*said, *left.said), incident=last)
-
-
-def outputs_of(pattern: str, job: str) -> Iterator[Path]:
-    """
-    The files that a job's output *pattern* (as `sbatch --output` takes it) stands for.
-
-    Slurm fills in the name, user and node only where they are written; here anything may stand for
-    them in the file's name and folder, as long as the job's own number stands there too.
-    """
-    array, _, task = job.partition("_")
-    own = {"A": array} if task else {"A": array, "j": job}
-    known = {"%": "%", "a": task or "*", **own}
-    is_own = any(found[2] in own for found in _FILLED_IN.finditer(pattern))
-
-    def filled(found: "re.Match[str]") -> str:
-        text = known.get(found[2], "*")
-        return text.zfill(int(found[1])) if found[1] and text.isdigit() else text
-
-    path = _FILLED_IN.sub(filled, pattern.replace("[", "[[]"))
-    if "*" not in path:
-        yield from (one for one in (Path(path.replace("[[]", "[")),) if one.is_file())
-    elif is_own:
-        yield from sorted(map(Path, glob.glob(path)))[:MOST_OUTPUTS]  # noqa: PTH207 - it is absolute
-
-
-def domains_of(topology: Path) -> dict[str, str]:
-    """The leaf switch of each node, from a topology.conf of Slurm's tree plugin."""
-    try:
-        text = read_bounded(topology, most_bytes=MOST_BYTES).decode()
-    except (OSError, UntrustedFileError, UnicodeDecodeError) as error:
-        raise UsageError(f"{topology}: not a topology.conf: {error}") from error
-    domains: dict[str, str] = {}
-    for line in text.splitlines():
-        words = dict(
-            word.split("=", 1) for word in line.partition("#")[0].split() if "=" in word
-        )
-        named = {key.lower(): value for key, value in words.items()}
-        if "switchname" in named and "nodes" in named:
-            try:
-                domains.update(dict.fromkeys(expand(named["nodes"]), named["switchname"]))
-            except ValueError as error:
-                raise UsageError(f"{topology}: {error}") from error
-    return domains
 
 
 def _inside(directory: Path) -> Iterator[Path]:

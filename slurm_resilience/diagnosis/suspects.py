@@ -5,7 +5,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from slurm_resilience.diagnosis.facts import Accused, Said
+from slurm_resilience.diagnosis.facts import Said
+from slurm_resilience.diagnosis.findings import Accused
 from slurm_resilience.diagnosis.lines import Writer, writer_of
 from slurm_resilience.diagnosis.rules import named
 from slurm_resilience.diagnosis.rules.row import Row

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import cast
 
-from slurm_resilience.diagnosis.facts import Left, NodeEnd, Said, Verdict
+from slurm_resilience.diagnosis.facts import Left, NodeEnd, Said
+from slurm_resilience.diagnosis.findings import Verdict
 from slurm_resilience.diagnosis.lines import clean, goes_on, seconds_of, unprefixed
 from slurm_resilience.diagnosis.policy import BEFORE, decide, matters
 from slurm_resilience.diagnosis.rules import (

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from slurm_resilience.diagnosis.facts import NodeEnd, Verdict
+from slurm_resilience.diagnosis.facts import NodeEnd
+from slurm_resilience.diagnosis.findings import Verdict
 from slurm_resilience.diagnosis.verdict import diagnose
 from slurm_resilience.incident import Heartbeats, Incident, Kind, RankProgress
 from slurm_resilience.watch.facts import JobFacts, Notice

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from slurm_resilience.diagnosis.facts import Diagnosis
+from slurm_resilience.diagnosis.findings import Diagnosis
 from slurm_resilience.diagnosis.policy import decide
 from slurm_resilience.diagnosis.sources import left_in
 

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slurm_resilience.diagnosis.facts import Diagnosis
+from slurm_resilience.diagnosis.findings import Diagnosis
 from slurm_resilience.diagnosis.policy import decide
-from slurm_resilience.diagnosis.sources import left_in, outputs_of
+from slurm_resilience.diagnosis.sources import left_in
 from slurm_resilience.errors import UsageError
+from slurm_resilience.slurm.outputs import outputs_of
 
 ECC = b"RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
 QUOTA = b"OSError: [Errno 122] Disk quota exceeded\n"

@@ -2,7 +2,8 @@
 
 import pytest
 
-from slurm_resilience.diagnosis.facts import Diagnosis, Left, Record, Said
+from slurm_resilience.diagnosis.facts import Left, Record, Said
+from slurm_resilience.diagnosis.findings import Diagnosis
 from slurm_resilience.diagnosis.lines import seconds_of, writer_of
 from slurm_resilience.diagnosis.policy import decide
 from slurm_resilience.incident import Incident, Suspect

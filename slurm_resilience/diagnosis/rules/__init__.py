@@ -12,10 +12,10 @@ from slurm_resilience.diagnosis.rules.host import (
     CHECKPOINT_ROWS,
     MEMORY_ROWS,
     PROCESS_ENDS,
-    PROGRAM_ROWS,
     STORAGE_ROWS,
 )
 from slurm_resilience.diagnosis.rules.kernel import KERNEL_ROWS, kernel_row
+from slurm_resilience.diagnosis.rules.program import PROGRAM_ROWS
 from slurm_resilience.diagnosis.rules.row import TOLD_STATUS, Row
 from slurm_resilience.diagnosis.rules.slurm import SLURM_CAUSES, SLURM_ENDS, SLURM_STATES
 

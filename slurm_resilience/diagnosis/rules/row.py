@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from slurm_resilience.diagnosis.facts import Advised, Confidence
+from slurm_resilience.diagnosis.findings import Advised, Confidence
 from slurm_resilience.incident import Class
 
 Role = Literal["state", "cause", "symptom", "outside", "fallout", "exit"]
@@ -23,6 +23,24 @@ the reporter, where it is the only rank that says so.
 
 TOLD_STATUS = r"(?:\bexitcode\s*: |\breturn code = |\b(?:error|exit) code )(?:{0})\b"
 """How torchrun (log and closing table), DeepSpeed, srun and others tell the status {0} of a child."""
+
+
+ROLES = {
+    "state": "Slurm itself says so, which outranks other text",
+    "cause": "names the fault; the first one counts",
+    "symptom": "how a process ended; counts where nothing says why",
+    "outside": "somebody ended it; counts where nothing failed before",
+    "fallout": "what ranks see when a peer is gone; counts where nothing else does",
+    "exit": "a bare exit status; counts last",
+}
+ACCUSES = {
+    "nobody": "accuses nobody",
+    "reporter": "accuses the rank and node that print it",
+    "named": "accuses whom it names",
+    "link": "accuses both ends of the link",
+    "lone": "accuses the rank that prints it, where one alone does",
+}
+"""What a role and an accusation mean, for people."""
 
 
 class Row(msgspec.Struct, frozen=True):
