@@ -32,6 +32,8 @@ HEALTHY: Mapping[str, str] = {
     "class/net/eth0/speed": "100000",
     "class/net/eth0/mtu": "9000",
     "class/net/eth0/type": "1",
+    "class/net/eth0/statistics/rx_bytes": "0",
+    "class/net/eth0/statistics/tx_bytes": "0",
     "class/net/eth0/statistics/rx_errors": "0",
     "class/net/eth0/statistics/tx_errors": "0",
     "class/net/eth0/statistics/rx_dropped": "0",

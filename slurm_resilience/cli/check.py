@@ -131,6 +131,7 @@ def _facts(arguments: argparse.Namespace) -> int:
 
 def _learn(arguments: argparse.Namespace) -> int:
     from slurm_resilience.config import load, to_yaml  # noqa: PLC0415
+    from slurm_resilience.node.findings import Severity  # noqa: PLC0415
     from slurm_resilience.node.learning import as_profile, learn  # noqa: PLC0415
     from slurm_resilience.slurm.hostlist import expand  # noqa: PLC0415
 
@@ -146,7 +147,8 @@ def _learn(arguments: argparse.Namespace) -> int:
     config = load(arguments.config).at(here())
     facts, findings = _looked(config, "full")
     if (verdict := _verdict(findings)) != "fit":
-        first = findings[0]
+        unknown = (one for one in findings if one.severity is Severity.UNKNOWN)
+        first = findings[0] if verdict == "unfit" else next(unknown)
         raise UsageError(
             f"{facts.node} is {verdict}, learn on a good node: {first.check} {first.subject}: {first.detail}"
         )

@@ -114,6 +114,15 @@ def test_check_shows_what_is_off(machine: Machine) -> None:
     assert "off  xid, by a file on this node" in done.stdout
 
 
+def test_who_learns_is_told_what_could_not_be_seen(machine: Machine) -> None:
+    """Not of a warning, which hinders nobody."""
+    machine.kmsg.unlink()
+
+    done = machine.hook("prolog", before=f"{COMMAND} facts --learn || true")
+
+    assert "is undecided, learn on a good node: unread kernel_log: " in done.stderr
+
+
 @pytest.mark.parametrize("who", ["file", "folder", "link"])
 def test_a_switch_that_others_could_set_counts_for_nothing(machine: Machine, who: str) -> None:
     """A user must not be able to let jobs onto a broken node."""

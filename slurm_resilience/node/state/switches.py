@@ -29,11 +29,6 @@ def files_off(state: str) -> tuple[str, ...]:
         return ()
 
 
-def switched_off(state: str) -> frozenset[str]:
-    """The checks that are switched off."""
-    return frozenset(files_off(state)) & CHECKS.keys()
-
-
 def is_all_off(state: str) -> bool:
     """Whether no hook does anything."""
     return kept.is_trusted(f"{state}/{DISABLED}") is True
