@@ -114,7 +114,7 @@ def severity_of(event: KernelEvent) -> Severity:
     """
     How bad one Xid is by itself.
 
-    What else is known of the GPU may settle it: see `rules.kernel.xid`.
+    What else is known of the GPU may settle it: see `rules.kernel.gpus`.
     """
     if event.code is None or event.injected:
         return Severity.OK

@@ -1,4 +1,4 @@
-"""Facts and settings -> findings. Pure. One rule, one fault; the rule's name is the check's id."""
+"""Facts and settings -> findings. Pure. One rule, one fault, named after its check; `kernel_log` has many."""
 
 from collections.abc import Iterable
 

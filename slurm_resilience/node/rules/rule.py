@@ -7,4 +7,4 @@ from slurm_resilience.node.findings import Finding
 from slurm_resilience.node.settings import NodeSettings
 
 Rule = Callable[[NodeFacts, NodeSettings], Iterator[Finding]]
-"""One fault; the function's name is the check's id, with hyphens."""
+"""One fault; the function's name is the check's id, with hyphens. `kernel_log` finds those of many."""
