@@ -56,6 +56,12 @@ def main() -> None:
         "peak_rss_mb": round(max(appended.peak_mb, single.peak_mb, huge.peak_mb), 1),
         "right_share": _share(SET_ASIDE, inside=False),
         "set_aside_right_share": _share(SET_ASIDE, inside=True),
+        "set_aside_by_draw": {
+            f"{draw}01": _share(
+                frozenset(file for file in SET_ASIDE if file[0] == draw), inside=True
+            )
+            for draw in sorted({file[0] for file in SET_ASIDE})
+        },
     }
     print(json.dumps({"bench": "diagnose", **figures}))
     if asked.table:

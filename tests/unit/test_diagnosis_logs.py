@@ -6,8 +6,8 @@ import pytest
 
 from tests.logs.judging import LOGS, SET_ASIDE, Case, cases, diagnosed, faults
 
-SET_ASIDE_RIGHT = 0.7
-"""A little under what was measured (21 of 28): see the README beside the logs."""
+SET_ASIDE_RIGHT = {"6": 0.7, "7": 0.5, "8": 0.65}
+"""By draw, a little under what was measured (21 of 28, 24 of 43, 26 of 36): see the README beside the logs."""
 
 
 @pytest.mark.parametrize(
@@ -20,13 +20,19 @@ def test_a_dead_job_gets_its_verdict(case: Case) -> None:
     assert faults(case) == []
 
 
-def test_logs_that_no_rule_was_written_for_are_mostly_right() -> None:
+@pytest.mark.parametrize("draw", SET_ASIDE_RIGHT)
+def test_logs_that_no_rule_was_written_for_are_mostly_right(draw: str) -> None:
     """Those that were set aside show what to expect of a log that nobody has seen."""
-    aside = [case for case in cases() if case.file in SET_ASIDE and case.file < "7"]
-    wrong = [case.file for case in aside if faults(case)]
+    aside = [case for case in cases() if case.file in SET_ASIDE and case.file[0] == draw]
+    wrong = sum(1 for case in aside if faults(case))
 
+    assert 1 - wrong / len(aside) >= SET_ASIDE_RIGHT[draw]
+
+
+def test_what_was_set_aside_stands_in_the_table() -> None:
+    """A name that is none would be measured by nobody."""
     assert {case.file for case in cases()} >= SET_ASIDE
-    assert 1 - len(wrong) / len(aside) >= SET_ASIDE_RIGHT, wrong
+    assert {file[0] for file in SET_ASIDE} == set(SET_ASIDE_RIGHT)
 
 
 def test_every_log_stands_in_the_table_and_the_other_way_round() -> None:
