@@ -18,11 +18,11 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
+from slurm_resilience.comment import TOKEN
 from slurm_resilience.errors import UntrustedFileError
 from slurm_resilience.files import read_bounded, refusing, replace
 from slurm_resilience.incident import Heartbeats, Incident
 
-TOKEN = "slurm-resilience"  # noqa: S105 - a word in the job's Comment, not a secret
 MOST_BYTES = 1 << 20
 
 
@@ -91,11 +91,6 @@ def _write(path: Path, value: msgspec.Struct) -> None:
 
 
 # ── the token in the job's Comment ──────────────────────────────────────────────────────────
-
-
-def takes_part(comment: str) -> bool:
-    """Whether a job's Comment says that it takes part."""
-    return any(word == TOKEN or word.startswith(f"{TOKEN}=") for word in comment.split())
 
 
 def run_directory_of(comment: str, *, work_dir: str, job: str) -> Path | None:

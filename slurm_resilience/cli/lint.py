@@ -8,13 +8,14 @@ from pathlib import Path
 
 import msgspec
 
-from slurm_resilience.checkpoint_files.listing import found, shown
+from slurm_resilience.checkpoint_files.listing import shown
 from slurm_resilience.errors import UsageError
 from slurm_resilience.lint import act, facts
 from slurm_resilience.lint.findings import Finding
 from slurm_resilience.lint.fix import fixed
 from slurm_resilience.lint.rules import BY_ID, judge
 from slurm_resilience.plain import plain
+from slurm_resilience.planning.measured import of_checkpoints
 
 CLEAN, FOUND = 0, 1
 STDIN = Path("-")
@@ -63,7 +64,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     known.add_argument(
         "--checkpoints", type=Path, metavar="DIR",
-        help="of earlier runs: the newest one tells what a save takes",
+        help="of earlier runs: the longest save there tells what one takes",
     )  # fmt: skip
     parser.set_defaults(do=_run)
 
@@ -159,12 +160,12 @@ def _text(value: str) -> str:
 
 
 def _took(directory: Path) -> float:
-    manifest = next((one.manifest for one in found(directory) if one.manifest), None)
-    if manifest is None:
+    save_s = of_checkpoints(directory).save_s
+    if save_s is None:
         raise UsageError(
             f"--checkpoints {shown(directory)}: no checkpoint there tells what a save takes"
         )
-    return manifest.took_s
+    return save_s
 
 
 def _seconds(text: str) -> float:

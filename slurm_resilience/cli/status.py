@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from slurm_resilience import config
 from slurm_resilience.cli.printing import print_json
+from slurm_resilience.comment import takes_part
 from slurm_resilience.errors import UsageError
 from slurm_resilience.incident import Heartbeats, Incident
 from slurm_resilience.plain import plain
-from slurm_resilience.run_directory import takes_part
 from slurm_resilience.slurm.connect import connect
 from slurm_resilience.story import Attempt, Story, tell
 

@@ -3,10 +3,10 @@
 import logging
 from pathlib import Path
 
+from slurm_resilience.comment import TOKEN
 from slurm_resilience.errors import LaunchError, SlurmError
 from slurm_resilience.launch.job import ThisJob
 from slurm_resilience.run_directory import (
-    TOKEN,
     attempt_directory,
     run_directory_of,
     with_run_directory,

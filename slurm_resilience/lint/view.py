@@ -17,7 +17,7 @@ class View(msgspec.Struct, frozen=True):
     script: Script
     launches: tuple[Launch, ...]
     save_s: float | None = None
-    """How long the last save took, where that was measured."""
+    """How long the longest save took, where that was measured."""
 
     @property
     def training(self) -> tuple[Launch, ...]:

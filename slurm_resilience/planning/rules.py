@@ -10,6 +10,7 @@ import math
 
 import msgspec
 
+from slurm_resilience import lead
 from slurm_resilience.planning.facts import Asked, Measured
 from slurm_resilience.planning.findings import Plan, Value
 
@@ -28,8 +29,8 @@ HOST_MEMORY = 1.5
 """Times the memory of all GPUs of a node: staging, data loaders, page cache."""
 SHORTEST_TIMEOUT_S, LONGEST_TIMEOUT_S = 600, 1800
 """Between them a collective time-out leaves room for a slow save, and a hang is still seen."""
-SHORTEST_LEAD_S, LONGEST_LEAD_S = 60, 65535
-"""Slurm looks at time limits every 30 to 60 s, and takes no more than 16 bits."""
+LONGEST_LEAD_S = 65535
+"""Slurm takes no more than 16 bits."""
 SHORTEST_INTERVAL_S = 60.0
 FEW = 5
 """Fewer failures than these tell little."""
@@ -52,7 +53,6 @@ def planned(asked: Asked, measured: Measured) -> Plan:
     recovery = _recovery(asked, measured, save.value)
     lost_s = interval.value / 2 + save.value + recovery.value
     share = ettr(interval.value, cost.value, lost_s, mtbf.value)
-    need_s = needed_s(save.value, step_s or 0.0)
     gpus = asked.nodes * asked.gpus_per_node
     told = (
         "2 saves and 2 steps" if step_s else "2 saves; say --step-s for steps of many seconds"
@@ -73,9 +73,9 @@ def planned(asked: Asked, measured: Measured) -> Plan:
         lost_per_failure_s=Value(lost_s, "half an interval, the save under way, recovery"),
         lost_gpu_hours_per_day=Value((1 - share) * gpus * 24, f"{gpus} GPUs"),
         ettr=Value(share, "1 - costs / interval - lost / MTBF"),
-        signal_lead_s=Value(_rounded(max(need_s, SHORTEST_LEAD_S), 10), told),
+        signal_lead_s=Value(lead.of_signal_s(save.value, step_s or 0.0), told),
         collective_timeout_s=Value(
-            _rounded(max(need_s, SHORTEST_TIMEOUT_S), 60),
+            _timeout_s(save.value, step_s or 0.0),
             f"{told}, {SHORTEST_TIMEOUT_S} at least",
         ),
         host_memory_bytes=Value(
@@ -136,11 +136,6 @@ def ettr(interval_s: float, cost_s: float, lost_s: float, mtbf_s: float) -> floa
     arXiv 2410.21680, first order: each failure loses *lost_s*, each save *cost_s*.
     """
     return max(0.0, 1 - cost_s / (interval_s + cost_s) - lost_s / mtbf_s)
-
-
-def needed_s(save_s: float, step_s: float) -> float:
-    """Seconds that a save needs before the end, as `training.due.needed_s` has it."""
-    return 2 * save_s + 2 * step_s
 
 
 def _size(asked: Asked, measured: Measured) -> Value:
@@ -205,5 +200,5 @@ def _recovery(asked: Asked, measured: Measured, load_s: float) -> Value:
     )
 
 
-def _rounded(value: float, unit: int) -> float:
-    return float(math.ceil(value / unit) * unit)
+def _timeout_s(save_s: float, step_s: float) -> float:
+    return math.ceil(max(lead.needed_s(save_s, step_s), SHORTEST_TIMEOUT_S) / 60) * 60.0

@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Callable
 
+from slurm_resilience.comment import takes_part
 from slurm_resilience.errors import ResilienceError, SlurmError, SlurmSilentError
 from slurm_resilience.requeue.act import bring_on
 from slurm_resilience.requeue.facts import JobFacts
@@ -16,7 +17,6 @@ from slurm_resilience.requeue.policy import Decision, GiveUp, Leave, Wait
 from slurm_resilience.requeue.prose import line
 from slurm_resilience.requeue.rules import supervisor_end
 from slurm_resilience.requeue.settings import RequeueSettings
-from slurm_resilience.run_directory import takes_part
 from slurm_resilience.signals import caught
 from slurm_resilience.slurm.door import Slurm
 from slurm_resilience.slurm.values import Job, Node

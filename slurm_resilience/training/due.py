@@ -29,16 +29,6 @@ def time_limit(environment: Mapping[str, str]) -> float | None:
     return float(text) if text.isdecimal() and len(text) <= MOST_DIGITS else None
 
 
-def needed_s(save_s: float, step_s: float) -> float:
-    """
-    Seconds that a save needs before the end, where saves took *save_s* and steps *step_s*.
-
-    Twice the save, since a disk is not always as fast as it was; two steps, since all ranks know
-    of it one step after it was said.
-    """
-    return 2 * save_s + 2 * step_s
-
-
 def is_late(now: float, ends_at: float, need_s: float) -> bool:
     """Whether what is left until *ends_at* is just what a save needs."""
     return ends_at - need_s <= now < ends_at

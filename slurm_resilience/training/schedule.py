@@ -3,7 +3,8 @@
 import logging
 import math
 
-from slurm_resilience.training.due import Due, is_late, needed_s
+from slurm_resilience.lead import needed_s
+from slurm_resilience.training.due import Due, is_late
 
 log = logging.getLogger(__name__)
 

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from slurm_resilience.checkpoint_files.listing import found
+from slurm_resilience.lead import needed_s
 from slurm_resilience.training import Checkpoints, Run
-from slurm_resilience.training.due import END_VARIABLE, Due, is_late, needed_s, time_limit
+from slurm_resilience.training.due import END_VARIABLE, Due, is_late, time_limit
 from slurm_resilience.training.schedule import FIRST_SAVE_S, Schedule
 from tests.training import jobs
 from tests.training.ranks import on_ranks

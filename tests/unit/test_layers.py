@@ -11,8 +11,10 @@ PACKAGE = Path(__file__).parents[2] / "slurm_resilience"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 PURE_VALUES = {
+    "slurm_resilience.comment",
     "slurm_resilience.errors",
     "slurm_resilience.incident",
+    "slurm_resilience.lead",
     "slurm_resilience.settings",
     "slurm_resilience.slurm.hostlist",
     "slurm_resilience.slurm.values",
@@ -35,9 +37,11 @@ WORLD = {
 """Ways of the standard library to look at the world or to change it."""
 
 PURE = {
+    "slurm_resilience.comment",
     "slurm_resilience.diagnosis.verdict",
     "slurm_resilience.launch.incidents",
     "slurm_resilience.launch.outcome",
+    "slurm_resilience.lead",
     "slurm_resilience.requeue.prose",
     "slurm_resilience.slurm.configuration",
     "slurm_resilience.slurm.hostlist",

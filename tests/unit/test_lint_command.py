@@ -197,19 +197,21 @@ def test_a_name_that_a_terminal_would_obey_is_shown(
     assert "\x1b" not in capsys.readouterr().out
 
 
-def test_the_last_save_judges_the_lead(
+def test_the_longest_save_judges_the_lead(
     faulty: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Told in seconds; a directory that tells nothing is refused."""
     assert main(["lint", "--save-s", "200", str(faulty)]) == 1
-    assert "the last save took 200 s" in capsys.readouterr().out
+    assert "a save that took 200 s may need 400 s" in capsys.readouterr().out
 
     assert main(["lint", "--checkpoints", str(tmp_path), str(faulty)]) == 2
     assert "no checkpoint there tells what a save takes" in capsys.readouterr().err
-    for step, took_s in ((100, 5.0), (200, 201.0)):
+    for step, took_s in ((100, 201.0), (200, 5.0)):
         saved(tmp_path / f"step-{step}", step, took_s)
     assert main(["lint", "--checkpoints", str(tmp_path), str(faulty)]) == 1
-    assert "the last save took 201 s" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "a save that took 201 s may need 402 s" in said
+    assert "write --signal=…@410" in said
 
 
 def test_an_editor_hands_in_what_is_not_saved_yet() -> None:

@@ -130,7 +130,7 @@ def test_every_rule_has_a_row() -> None:
 
 
 @pytest.mark.parametrize(
-    ("save_s", "rules"), [(None, []), (120.0, []), (300.0, []), (301.0, ["short-lead"])]
+    ("save_s", "rules"), [(None, []), (120.0, []), (150.0, []), (151.0, ["short-lead"])]
 )
 def test_the_lead_is_judged_by_a_measured_save(save_s: float | None, rules: list[str]) -> None:
     """Nothing is guessed where no save was measured."""

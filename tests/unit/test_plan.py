@@ -14,10 +14,8 @@ from slurm_resilience.planning.rules import (
     best_interval_s,
     bytes_per_parameter,
     ettr,
-    needed_s,
     planned,
 )
-from slurm_resilience.training import due
 
 HOUR_S = 3600.0
 SEVEN = Asked(
@@ -75,11 +73,6 @@ def test_ettr_is_the_published_one() -> None:
     """Half an hour between saves, eight minutes to restart, 7.9 h between failures: 0.95."""
     assert ettr(1800, 0, 900 + 480, 7.9 * HOUR_S) == pytest.approx(0.95, abs=0.002)
     assert ettr(1800, 0, 1e9, HOUR_S) == 0
-
-
-def test_the_lead_is_what_the_training_library_needs() -> None:
-    """The plan and the early save of a running job count alike."""
-    assert needed_s(40.0, 3.0) == due.needed_s(40.0, 3.0)
 
 
 def test_a_plan_holds_together() -> None:

@@ -56,7 +56,7 @@ def judge(script: Script, *, save_s: float | None = None) -> list[Finding]:
     Everything that is wrong with *script* and not silenced in it, by line; scripts that it hands
     to sbatch included.
 
-    *save_s*: what the last save took, where that is known.
+    *save_s*: what the longest save took, where that is known.
     """
     silenced = {name for name, _ in script.silenced}
     findings = _all(script, save_s)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
+from slurm_resilience import lead
 from slurm_resilience.lint import asked
 from slurm_resilience.lint.facts import Command
 from slurm_resilience.lint.findings import Finding, Replace
@@ -35,13 +36,16 @@ def no_signal(view: View) -> Iterator[Finding]:
 def short_lead(view: View) -> Iterator[Finding]:
     """Measured, not guessed: silent where no save was measured."""
     notice = asked.notice(view.script.options)
-    if notice and view.save_s is not None and notice.lead_s < view.save_s:
+    if notice is None or view.save_s is None:
+        return
+    need_s = lead.needed_s(view.save_s, 0.0)
+    if notice.lead_s < need_s:
         yield Finding(
             "short-lead",
             notice.line,
-            f"the notice comes {notice.lead_s} s before the time limit; the last save took"
-            f" {view.save_s:.0f} s",
-            f"write --signal=…@{2 * view.save_s + 60:.0f}",
+            f"the notice comes {notice.lead_s} s before the time limit; a save that took"
+            f" {view.save_s:.0f} s may need {need_s:.0f} s",
+            f"write --signal=…@{lead.of_signal_s(view.save_s, 0.0):.0f}",
         )
 
 
@@ -207,7 +211,7 @@ RULES = (
         "short-lead", short_lead,
         "the job is killed while it saves; judged where `--save-s` or `--checkpoints` tells what a"
         " save takes",
-        "a lead of two saves and a minute",
+        "a lead of two saves",
     ),
     Rule(
         "signal-past-run", signal_past_run,

@@ -3,12 +3,11 @@
 import re
 from collections.abc import Iterator
 
+from slurm_resilience.comment import TOKEN, takes_part
 from slurm_resilience.lint.findings import Finding, Replace, UnixLineEnds
 from slurm_resilience.lint.rules.rule import Rule
 from slurm_resilience.lint.view import View
 
-WORD = "slurm-resilience"
-"""Of a job's Comment; what `run_directory.takes_part` looks for."""
 _PER_JOB = re.compile(r"%\d*[jJA]")
 _VARIABLE = re.compile(r"\$[\w{(]|`")
 
@@ -41,15 +40,14 @@ def requeue_forbidden(view: View) -> Iterator[Finding]:
 def takes_no_part(view: View) -> Iterator[Finding]:
     """`slurm-resilience run` sets the Comment when it starts; until then nobody knows the job."""
     option = view.script.option("comment")
-    words = ((option and option.value) or "").split()
-    told = any(word.partition("=")[0] == WORD for word in words)
+    told = takes_part((option and option.value) or "")
     if view.supervised and view.script.last_directive and not told:
         yield Finding(
             "takes-no-part",
             option.line if option else 0,
-            f"the job's Comment does not say {WORD} before it runs",
-            f"put {WORD} into it" if option else f"add #SBATCH --comment={WORD}",
-            None if option else view.directive(f"--comment={WORD}"),
+            f"the job's Comment does not say {TOKEN} before it runs",
+            f"put {TOKEN} into it" if option else f"add #SBATCH --comment={TOKEN}",
+            None if option else view.directive(f"--comment={TOKEN}"),
         )
 
 
