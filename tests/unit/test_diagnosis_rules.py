@@ -9,6 +9,7 @@ import pytest
 from slurm_resilience.diagnosis.log_file import NEAR_WORDS
 from slurm_resilience.diagnosis.rules import ALL, MISUSED, ROWS, explained, row_of
 from slurm_resilience.diagnosis.rules.row import Row
+from tests.patterns import examples
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,9 +28,11 @@ def test_a_rule_meets_the_line_that_it_was_learnt_from(row: Row) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=name)
-def test_a_rules_line_is_found_in_a_file(row: Row) -> None:
-    """Lines are only cut out around a few words: each rule's line holds one of them."""
-    assert any(word in row.line.encode() for word in NEAR_WORDS)
+def test_what_meets_a_rule_is_found_in_a_file(row: Row) -> None:
+    """Lines are only cut out around a few words: whatever a rule asks for holds one of them."""
+    texts = {row.line, *examples(row.pattern)}
+
+    assert not [text for text in texts if not any(word in text.encode() for word in NEAR_WORDS)]
 
 
 @pytest.mark.parametrize("row", ALL, ids=name)
@@ -95,16 +98,6 @@ def test_a_rule_can_be_explained(row: Row) -> None:
         ("srun: error: node01: tasks 0-3: Aborted (core dumped)", "abort"),
         ("OSError: [Errno 108] Cannot send after transport endpoint shutdown: '/path/to/data'", "storage-io"),
         ("ConnectionRefusedError: [Errno 111] Connection refused", "rendezvous-failed"),
-        # As cudaGetErrorString of libcudart 12.9 has them.
-        ("RuntimeError: CUDA error: device kernel image is invalid", "kernel-image"),
-        ("RuntimeError: CUDA error: invalid device function", "kernel-image"),
-        ("RuntimeError: CUDA error: the provided PTX was compiled with an unsupported toolchain.", "driver-too-old"),
-        ("RuntimeError: CUDA error: API call is not supported in the installed CUDA driver", "driver-too-old"),
-        ("RuntimeError: CUDA error: Invalid access of peer GPU memory over nvlink or a hardware error", "cuda-nvlink"),
-        ("RuntimeError: CUDA error: exclusive-thread device already in use by a different thread", "gpu-unavailable"),
-        ("RuntimeError: CUDA error: hardware stack error", "cuda-illegal-access"),
-        ("RuntimeError: CUDA error: MPS server is not ready to accept new MPS client requests", "mps"),
-        ("RuntimeError: CUDA error: invalid argument", "cuda-error"),
         ("RuntimeError: HIP error: the operation cannot be performed in the present state", "cuda-error"),
         ("lmdb.Error: datasets/train.lmdb: No locks available", "file-locks"),
     ],
@@ -115,6 +108,58 @@ def test_other_generations_of_a_line_meet_the_same_rule(line: str, id_: str) -> 
 
     assert found is not None
     assert found.id == id_
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "id_"),
+    [
+        ("MemoryAllocation", "out of memory", "gpu-memory"),
+        ("InsufficientDriver", "CUDA driver version is insufficient for CUDA runtime version", "driver-too-old"),
+        ("CallRequiresNewerDriver", "API call is not supported in the installed CUDA driver", "driver-too-old"),
+        ("DevicesUnavailable", "CUDA-capable device(s) is/are busy or unavailable", "gpu-unavailable"),
+        ("InvalidDeviceFunction", "invalid device function", "kernel-image"),
+        ("NoDevice", "no CUDA-capable device is detected", "driver-missing"),
+        ("InvalidDevice", "invalid device ordinal", "gpu-ordinal"),
+        ("InvalidKernelImage", "device kernel image is invalid", "kernel-image"),
+        ("NoKernelImageForDevice", "no kernel image is available for execution on the device", "kernel-image"),
+        ("ECCUncorrectable", "uncorrectable ECC error encountered", "cuda-ecc"),
+        ("DeviceAlreadyInUse", "exclusive-thread device already in use by a different thread", "gpu-unavailable"),
+        ("InvalidPtx", "a PTX JIT compilation failed", "kernel-image"),
+        ("NvlinkUncorrectable", "uncorrectable NVLink error detected during the execution", "cuda-nvlink"),
+        ("UnsupportedPtxVersion", "the provided PTX was compiled with an unsupported toolchain.", "driver-too-old"),
+        ("Contained", "Invalid access of peer GPU memory over nvlink or a hardware error", "cuda-nvlink"),
+        ("IllegalAddress", "an illegal memory access was encountered", "cuda-illegal-access"),
+        ("Assert", "device-side assert triggered", "device-assert"),
+        ("HardwareStackError", "hardware stack error", "cuda-illegal-access"),
+        ("IllegalInstruction", "an illegal instruction was encountered", "cuda-illegal-access"),
+        ("MisalignedAddress", "misaligned address", "cuda-illegal-access"),
+        ("InvalidAddressSpace", "operation not supported on global/shared address space", "cuda-illegal-access"),
+        ("InvalidPc", "invalid program counter", "cuda-illegal-access"),
+        ("LaunchFailure", "unspecified launch failure", "cuda-launch-failure"),
+        ("SystemNotReady", "system not yet initialized", "cuda-not-ready"),
+        ("SystemDriverMismatch", "system has unsupported display driver / cuda driver combination", "driver-mismatch"),
+        ("CompatNotSupportedOnDevice", "forward compatibility was attempted on non supported HW", "driver-too-old"),
+        ("MpsConnectionFailed", "MPS client failed to connect to the MPS control daemon or the MPS server", "mps"),
+        ("MpsServerNotReady", "MPS server is not ready to accept new MPS client requests", "mps"),
+        ("MpsClientTerminated", "the MPS client has been terminated by the server", "mps"),
+        ("InvalidValue", "invalid argument", "cuda-error"),
+        ("InitializationError", "initialization error", "cuda-error"),
+        ("InvalidResourceHandle", "invalid resource handle", "cuda-error"),
+        ("NotSupported", "operation not supported", "cuda-error"),
+        ("Unknown", "unknown error", "cuda-unknown"),
+    ],
+)  # fmt: skip
+def test_an_error_of_cuda_is_known_by_its_name_and_by_its_text(
+    name: str, text: str, id_: str
+) -> None:
+    """Both as libcudart 12.9 has them (cudaGetErrorName, cudaGetErrorString)."""
+    for line in (
+        f"RuntimeError: CUDA error: {text}",
+        f"thrust::system_error: cudaError{name}: failed",
+    ):
+        found = row_of(line)
+        assert found is not None
+        assert found.id == id_
 
 
 @pytest.mark.parametrize(

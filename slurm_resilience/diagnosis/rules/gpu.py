@@ -12,7 +12,7 @@ GPU_ROWS = (
     ),
     Row(
         "cuda-nvlink", r"uncorrectable NVLink error|nvlink (?:hardware )?error detected"
-        r"|Invalid access of peer GPU memory over nvlink", "hardware", "exclude-node", "an NVLink failed; the node needs a look (kernel log: Xid 74 or 144 to 150)",
+        r"|Invalid access of peer GPU memory over nvlink|cudaError(?:NvlinkUncorrectable|Contained)\b", "hardware", "exclude-node", "an NVLink failed; the node needs a look (kernel log: Xid 74 or 144 to 150)",
         "MIC-DKFZ/nnUNet#1519",
         "RuntimeError: CUDA error: uncorrectable NVLink error detected during the execution",
         accuses="reporter", weight=2, confidence="high",
@@ -29,7 +29,7 @@ GPU_ROWS = (
     Row(
         "gpu-unavailable",
         r"CUDA-capable device\(s\) is/are busy or unavailable|cudaErrorDevicesUnavailable"
-        r"|exclusive-thread device already in use",
+        r"|exclusive-thread device already in use|cudaErrorDeviceAlreadyInUse",
         "hardware", "exclude-node",
         "a GPU is taken or broken; look for leftover processes and a pending reset on the node",
         "NVIDIA/nvidia-resiliency-ext#18",
@@ -54,7 +54,7 @@ GPU_ROWS = (
     ),
     Row(
         "driver-mismatch",
-        r"Driver/library version mismatch|unsupported display driver|(?:[Ee]rror[ =]|code[ =]|failure )\(?803\b",
+        r"Driver/library version mismatch|unsupported display driver|cudaErrorSystemDriverMismatch|(?:[Ee]rror[ =]|code[ =]|failure )\(?803\b",
         "software", "exclude-node",
         "the NVIDIA driver's parts are of two versions, as after an update under the running kernel: the"
         " node needs a reboot, or the container another libcuda",
@@ -64,7 +64,7 @@ GPU_ROWS = (
     ),
     Row(
         "driver-missing",
-        r"no CUDA-capable device is detected|No CUDA GPUs are available|CUDA_ERROR_NO_DEVICE"
+        r"no CUDA-capable device is detected|cudaErrorNoDevice\b|No CUDA GPUs are available|CUDA_ERROR_NO_DEVICE"
         r"|couldn't communicate with the NVIDIA driver|No devices were found|Found no NVIDIA driver",
         "hardware", "exclude-node",
         "the node shows the job no GPU: driver not loaded, GPU gone, or the job asked for none",
@@ -74,7 +74,8 @@ GPU_ROWS = (
     ),
     Row(
         "driver-too-old", r"CUDA driver version is insufficient|forward compatibility was attempted"
-        r"|PTX was compiled with an unsupported toolchain|not supported in the installed CUDA driver",
+        r"|PTX was compiled with an unsupported toolchain|not supported in the installed CUDA driver"
+        r"|cudaError(?:InsufficientDriver|CompatNotSupportedOnDevice|UnsupportedPtxVersion|CallRequiresNewerDriver)\b",
         "software", "exclude-node",
         "the node's driver is older than the program's CUDA; another node, or an older build",
         "vuptran/cardiac-segmentation#2",
@@ -92,7 +93,7 @@ GPU_ROWS = (
     Row(
         "gpu-memory",
         r"CUDA out of memory|HIP out of memory|OutOfMemoryError: (?:CUDA|HIP)|CUDA error: out of memory"
-        r"|Cuda failure (?:\d+ )?'out of memory'|CUDA_ERROR_OUT_OF_MEMORY|HIP_ERROR_OutOfMemory|hipErrorOutOfMemory|CUBLAS_STATUS_ALLOC_FAILED|RESOURCE_EXHAUSTED: Out of memory"
+        r"|Cuda failure (?:\d+ )?'out of memory'|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|HIP_ERROR_OutOfMemory|hipErrorOutOfMemory|CUBLAS_STATUS_ALLOC_FAILED|RESOURCE_EXHAUSTED: Out of memory"
         r"|OutOfMemoryError: Allocation on device",
         "user-error", "stop",
         "the GPU's memory ran out: smaller batches, or shard the model further; where another process"
@@ -104,7 +105,8 @@ GPU_ROWS = (
     Row(
         "cuda-illegal-access",
         r"an illegal memory access was encountered|CUDA_ERROR_ILLEGAL_ADDRESS|misaligned address|illegal instruction was encountered"
-        r"|Memory access fault by GPU|invalid program counter|an illegal instruction|CUDA error: hardware stack error|on global/shared address space",
+        r"|Memory access fault by GPU|invalid program counter|an illegal instruction|CUDA error: hardware stack error|on global/shared address space"
+        r"|cudaError(?:IllegalAddress|MisalignedAddress|IllegalInstruction|InvalidPc|HardwareStackError|InvalidAddressSpace)\b",
         "software", "same-nodes",
         "a kernel or an index is wrong; CUDA_LAUNCH_BLOCKING=1 shows where. Hardware only with an Xid of"
         " its own on one node",
@@ -114,7 +116,7 @@ GPU_ROWS = (
     ),
     Row(
         "device-assert",
-        r"device-side assert triggered|block: \[\d+,\d+,\d+\], thread: \[\d+,\d+,\d+\] Assertion",
+        r"device-side assert triggered|cudaErrorAssert\b|block: \[\d+,\d+,\d+\], thread: \[\d+,\d+,\d+\] Assertion",
         "user-error", "stop",
         "an assertion in a kernel failed: most often an index or a label out of range",
         "EleutherAI/lm-evaluation-harness#2293",
@@ -123,7 +125,7 @@ GPU_ROWS = (
     ),
     Row(
         "gpu-ordinal",
-        r"invalid device ordinal|Duplicate GPU detected",
+        r"invalid device ordinal|cudaErrorInvalidDevice\b|Duplicate GPU detected",
         "user-error",
         "stop",
         "ranks and GPUs of a node do not fit: more ranks than GPUs, or two ranks on one; look at"
@@ -136,7 +138,8 @@ GPU_ROWS = (
     Row(
         "kernel-image",
         r"no kernel image is available for execution|CUDA_ERROR_NO_BINARY_FOR_GPU|hipErrorNoBinaryForGpu"
-        r"|device kernel image is invalid|invalid device function|PTX JIT compilation failed",
+        r"|device kernel image is invalid|invalid device function|PTX JIT compilation failed"
+        r"|cudaErrorInvalid(?:KernelImage|Source|DeviceFunction|Ptx)\b|cudaErrorNoKernelImageForDevice",
         "user-error",
         "stop",
         "the program was built for other GPUs than this node's: another build, or ask for the right GPUs",
@@ -183,7 +186,7 @@ GPU_ROWS = (
     Row(
         "mps",
         r"MPS (?:client failed to connect|server is not ready|server and the MPS client failed)"
-        r"|MPS client has been terminated|required to create MPS client",
+        r"|MPS client has been terminated|required to create MPS client|cudaErrorMps[A-Z]",
         "software", "exclude-node",
         "the node's MPS server is not there, full or hung: stop it (echo quit | nvidia-cuda-mps-control), or"
         " start it before the job",
