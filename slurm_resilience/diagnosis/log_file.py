@@ -36,20 +36,29 @@ FAR_WORDS = (b"rror", b"NVRM", b"ELLED", b"xcept", b"chdog", b"oom", b" WARN")
 NEAR_WORDS = (
     *FAR_WORDS, b"RROR", b"NET/", b"SXid", b"mlx5", b"Killed", b"of memory", b"emory limit",
     b"ccess fault", b"is lost", b"device handle", b"ailed", b"ignal", b"xitcode", b"xit code",
-    b"return code", b"egmentation", b"ore dumped", b"Assertion", b"No space",
-    b"uota exceeded", b"file handle", b"is detected", b"insufficient", b"mismatch",
+    b"return code", b"egmentation", b"ore dumped", b"No space",
+    b"uota exceeded", b"file handle", b"insufficient", b"mismatch",
     b"lost communication", b"imed out", b"NaN", b"is nan", b"lready in use", b"No route",
     b"unreachable", b"endezvous", b"onnection re", b"onnection closed", b"pyxis",
     b"libfabric", b"State=", b"|TIMEOUT", b"_FAIL", b"OUT_OF_ME", b"PREEMPTED", b"fallen off",
     b"nranks ", b"Broken pipe", b"No CUDA GPUs", b"yet initialized", b"is killed by",
-    b"blocked for more", b"Mismatched", b"Duplicate", b"invalid device", b"no kernel",
+    b"blocked for more", b"Mismatched", b"Duplicate", b"no kernel",
     b"Barrier", b"pair closure", b"EXHAUSTED", b"raining", b"fit` stopped", b"finished: step",
     b"not found", b"such file", b"denied", b"FATAL", b"etries", b"questing", b"t reach",
     b"not responding", b"amdgpu", b"ailure", b"orrupt", b"ypassing", b"nstruction", b"oating point",
     b"erminate called", b"ead-only", b"locks avail",
     b"onnection timed", b" is down", b"endpoint", b"us error", b"borted", b"from_parent",
+    b"QUEUED", b"nvlink", b"vailable", b"RESET_", b"require", b"ode 80", b"ode=80", b"nsupported",
+    b"A driver", b"were found", b"compatib", b"isaligned", b"shared address", b"shared memory",
+    b"llegal", b"nvalid", b"ssert", b"_STATUS_", b"MPS ", b"achine", b"EDAC", b"XFS", b"unge",
+    b"can not be", b"nable to", b"requested", b"container_", b"ouldn't", b"squashfuse",
+    b"Could not", b"execve", b"forkexec", b"rrno", b"EDQUOT", b"StorageFull", b"ENOSPC", b"EADDR",
+    b"(IP:", b"with IP", b"t allocate", b"bad_alloc", b"oo many", b"IncompleteB", b"nexpected",
+    b"runcated", b"oss is", b"infinite", b"found Inf", b"at minimum", b"detected", b" execute",
+    b"fatal", b"async event", b"provider", b"SIG", b"imeout", b"wrong type", b"tion abort",
+    b"barrier",
 )  # fmt: skip
-"""Each rule's own line holds at least one of these."""
+"""Whatever meets a rule holds at least one of these."""
 COOLER = {
     b"rror": (
         b"RuntimeError",
