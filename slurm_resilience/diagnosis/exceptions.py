@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from slurm_resilience.diagnosis.facts import Said
 from slurm_resilience.diagnosis.lines import unprefixed
+from slurm_resilience.diagnosis.moments import order
 from slurm_resilience.diagnosis.rules import MISUSE, MISUSED, STATUS, row_of
 from slurm_resilience.diagnosis.traceback import EXCEPTION, Raised, tracebacks
 
@@ -60,7 +61,7 @@ def user_error(said: Sequence[Said]) -> tuple[Said, str] | None:
     """
     ordered = sorted(
         (one for one in said if not one.survived),
-        key=lambda one: (-1.0 if one.at is None else one.at, one.file, one.offset),
+        key=order,
     )
     for one in ordered:
         found = list(tracebacks([*one.before, one.text])) if one.before else []

@@ -112,10 +112,10 @@ def _seconds(found: "re.Match[str]") -> float | None:
     day, hours, minutes = int(parts["day"]), int(parts["h"]), int(parts["m"])
     if not (1 <= month <= len(_MONTHS) and 1 <= day <= 31 and hours < 24 and minutes < 60):  # noqa: PLR2004 - a calendar
         return None
-    return moment(month, day, hours, minutes, float(parts["s"].replace(",", ".")))
+    return seconds_in_year(month, day, hours, minutes, float(parts["s"].replace(",", ".")))
 
 
-def moment(month: int, day: int, hours: int, minutes: int, seconds: float) -> float:
+def seconds_in_year(month: int, day: int, hours: int, minutes: int, seconds: float) -> float:
     """Seconds since the beginning of a leap year, so that formats without a year compare."""
     days = _DAYS_BEFORE[month - 1] + day - 1
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds

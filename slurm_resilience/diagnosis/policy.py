@@ -17,6 +17,14 @@ import msgspec
 from slurm_resilience.diagnosis.exceptions import KEPT, ended_with, misused, user_error
 from slurm_resilience.diagnosis.facts import Left, Record, Said
 from slurm_resilience.diagnosis.findings import Accused, Diagnosis, Evidence
+from slurm_resilience.diagnosis.moments import (
+    first,
+    in_one_year,
+    is_near,
+    order,
+    recent,
+    stands_before,
+)
 from slurm_resilience.diagnosis.rules import (
     ALL,
     DONE,
@@ -28,7 +36,6 @@ from slurm_resilience.diagnosis.rules import (
     USER_ERROR,
     row_of,
 )
-from slurm_resilience.diagnosis.rules.kernel import is_of_kernel
 from slurm_resilience.diagnosis.rules.row import Row
 from slurm_resilience.diagnosis.suspects import WORLD, Match, accused
 from slurm_resilience.incident import UNTOLD, Incident
@@ -36,11 +43,6 @@ from slurm_resilience.incident import UNTOLD, Incident
 TIERS = ("state", "cause", "exception", "symptom", "fallout", "exit")
 _TIER = {"outside": "symptom"}
 """How a process ended, and that somebody ended it: whichever came first."""
-MOMENT_S, MOMENT_BYTES = 120.0, 256 << 10
-"""Lines closer than this tell of one event: in time, or in a file that tells no time."""
-OLD_S = 6 * 3600.0
-"""A kernel line so long before the last line of all tells of another event."""
-YEAR_S = 366 * 86400.0
 BEFORE = 120
 """Lines in front of one that may matter, for a traceback or a table that it ends."""
 MOST_EVIDENCE = 10
@@ -79,21 +81,22 @@ def matters(line: str) -> bool:
 
 def decide(left: Left) -> Diagnosis:
     """Why the attempt ended."""
-    left = msgspec.structs.replace(left, said=_in_one_year(left.said))
-    matches = _recent([Match(row, said) for said, row in _rows(left.said)], left.said)
+    left = msgspec.structs.replace(left, said=in_one_year(left.said))
+    matches = recent([Match(row, said) for said, row in _rows(left.said)], left.said)
     matches = [match for match in matches if _is_borne_out(match.row, left.said)]
     recorded = _recorded(left.record, matches)
     late = [match for match in [*recorded, *matches] if match.row.id in _ENDED_LATE]
     incident = left.incident
     if incident is not None and incident.cause in {UNKNOWN.id, UNTOLD}:
         incident = None
-    if recorded and not late:
+    if recorded and recorded[0].row.id not in _ENDED_LATE:
         return _diagnosis(recorded[0].row, recorded, left)
     if incident is not None and not (recorded and incident.kind == "notice"):
         return _beside(_of_incident(incident), recorded, left)
-    if late and _faults_before(late, matches):
-        rest = [m for m in matches if m.row.id not in _ENDED_LATE and m.row.role != "outside"]
-        return _beside(_of_text(rest, left), late, left)
+    faults = _faults_before(late, matches) if late else []
+    if faults:
+        states = [m for m in matches if m.row.role == "state" and m.row.id not in _ENDED_LATE]
+        return _beside(_of_text([*states, *faults], left), late, left)
     if recorded:
         return _diagnosis(recorded[0].row, recorded, left)
     return _of_text(matches, left)
@@ -116,9 +119,10 @@ def _of_text(matches: Sequence[Match], left: Left) -> Diagnosis:
         inside = [match for match in matches if _tier(match.row) == tier]
         going = [match for match in inside if not match.said.survived]
         if going:
-            row = first(going).row
-            same = [match for match in inside if match.row.id == row.id]
-            return _refined(row, _first_first(first(going), same), left)
+            chosen = first(going)
+            same = [one for one in inside if one.row.id == chosen.row.id and one is not chosen]
+            same.sort(key=lambda match: order(match.said))
+            return _refined(chosen.row, [chosen, *same], left)
     return Diagnosis("unknown", "unknown", "same-nodes", advice=UNKNOWN.advice)
 
 
@@ -130,14 +134,8 @@ def _faults_before(late: Sequence[Match], matches: Sequence[Match]) -> list[Matc
         for match in matches
         if match.row.weight >= _LEAST.get(match.row.role, math.inf)
         and not match.said.survived
-        and all(_stands_before(match.said, end) for end in ends)
+        and all(stands_before(match.said, end) for end in ends)
     ]
-
-
-def _stands_before(one: Said, other: Said) -> bool:
-    if one.at is not None and other.at is not None:
-        return one.at < other.at
-    return one.file != other.file or one.offset < other.offset
 
 
 def _is_borne_out(row: Row, said: Sequence[Said]) -> bool:
@@ -165,43 +163,6 @@ def _of_program(left: Left) -> Diagnosis | None:
     return _diagnosis(row, [Match(row, raised[0])], left)
 
 
-def first(matches: Sequence[Match]) -> Match:
-    """The match that decides: the heaviest of those that belong to the first one's moment."""
-    ordered = sorted(matches, key=_moment)
-    start = ordered[0]
-    near = [match for match in ordered if _is_near(start.said, match.said)]
-    return max(near, key=lambda match: match.row.weight)  # of equals, the first
-
-
-def _first_first(chosen: Match, same: Sequence[Match]) -> list[Match]:
-    return [chosen, *(match for match in sorted(same, key=_moment) if match is not chosen)]
-
-
-def _in_one_year(said: Sequence[Said]) -> tuple[Said, ...]:
-    """A night from December to January in order: few formats tell the year."""
-    stamps = [one.at for one in said if one.at is not None]
-    if not stamps or max(stamps) - min(stamps) < YEAR_S / 2:
-        return tuple(said)
-    return tuple(
-        one
-        if one.at is None or one.at > YEAR_S / 2
-        else msgspec.structs.replace(one, at=one.at + YEAR_S)
-        for one in said
-    )
-
-
-def _recent(matches: list[Match], said: Sequence[Said]) -> list[Match]:
-    """Without what a kernel log, which often holds weeks, tells of other days."""
-    last = max((one.at for one in said if one.at is not None), default=0.0)
-    return [
-        match
-        for match in matches
-        if match.said.at is None
-        or last - match.said.at < OLD_S
-        or not is_of_kernel(match.said.text)
-    ]
-
-
 def _rows(said: Sequence[Said]) -> Iterator[tuple[Said, Row]]:
     for one in said:
         row = None if SURVIVED.search(one.text) else row_of(one.text)
@@ -211,17 +172,6 @@ def _rows(said: Sequence[Said]) -> Iterator[tuple[Said, Row]]:
 
 def _tier(row: Row) -> str:
     return _TIER.get(row.role, row.role)
-
-
-def _moment(match: Match) -> tuple[float, str, int]:
-    said = match.said
-    return (-1.0 if said.at is None else said.at, said.file, said.offset)
-
-
-def _is_near(start: Said, other: Said) -> bool:
-    if start.at is not None and other.at is not None:
-        return other.at - start.at <= MOMENT_S
-    return start.file != other.file or other.offset - start.offset <= MOMENT_BYTES
 
 
 # ── Slurm's record ──────────────────────────────────────────────────────────────────────────
@@ -267,7 +217,7 @@ def _refined(row: Row, matches: list[Match], left: Left) -> Diagnosis:
         nodes = {one.node for one in suspects if one.node}
         domains = {left.domains.get(node) for node in nodes}
         together = len(nodes) >= MANY or (len(nodes) > 1 and len(domains - {None}) == 1)
-        if together and all(_is_near(matches[0].said, match.said) for match in matches):
+        if together and all(is_near(matches[0].said, match.said) for match in matches):
             return _diagnosis(TOGETHER, matches, left, suspects)
     if row.retry == "exclude-node" and row.role == "cause" and _is_shared(suspects, left.nodes):
         advice = f"all nodes of the job say so, so none of them is at fault; {row.advice}"

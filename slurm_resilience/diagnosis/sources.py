@@ -10,7 +10,7 @@ import msgspec
 
 from slurm_resilience.diagnosis.error_file import ErrorFile, as_traceback
 from slurm_resilience.diagnosis.facts import Left, Record, Said
-from slurm_resilience.diagnosis.lines import moment
+from slurm_resilience.diagnosis.lines import seconds_in_year
 from slurm_resilience.diagnosis.logs import read_left
 from slurm_resilience.errors import UntrustedFileError, UsageError
 from slurm_resilience.files import read_bounded
@@ -145,4 +145,6 @@ def _of_year(stamp: str | float | None) -> float | None:
         return None
     if parts is None:
         return None
-    return moment(parts.tm_mon, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec)
+    return seconds_in_year(
+        parts.tm_mon, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec
+    )

@@ -175,6 +175,7 @@ GPU_LOST = Incident(
 )  # fmt: skip
 NOTICE = Incident("41", 0, "notice", "preemption", "preemption", "asked to stop", "leave", 0.0)
 CANCELLED = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2025-03-21T02:17:10 ***"
+KILLED = "srun: error: n1: task 0: Killed"
 RESET = "RuntimeError: Connection reset by peer"
 
 
@@ -189,6 +190,9 @@ RESET = "RuntimeError: Connection reset by peer"
         ("CANCELLED by 1000", [], None, "slurm-cancelled"),
         ("CANCELLED+", [TIMEOUT.format(0, 1580)], None, "collective-timeout"),
         ("CANCELLED", [TIMEOUT.format(0, 1580), CANCELLED], None, "collective-timeout"),
+        ("CANCELLED", [TIMEOUT.format(0, 1580), CANCELLED, KILLED], None, "collective-timeout"),
+        ("CANCELLED", [TIMEOUT.format(0, 1580), KILLED], None, "collective-timeout"),
+        ("OUT_OF_MEMORY", [ECC, CANCELLED], None, "slurm-out-of-memory"),
         ("CANCELLED", [CANCELLED, ECC], None, "slurm-cancelled"),
         ("CANCELLED", [RESET, CANCELLED], None, "slurm-cancelled"),
         ("CANCELLED", [], NOTICE, "slurm-cancelled"),

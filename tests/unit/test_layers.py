@@ -25,6 +25,7 @@ PURE_TABLES = {
     "slurm_resilience.node.findings",
     "slurm_resilience.node.kernel_lines",
     "slurm_resilience.node.xid",
+    "slurm_resilience.watch.torchrun",
 }
 """What one part knows of the world and another may read: pure, held by `PURE_BESIDE`."""
 
@@ -155,12 +156,13 @@ PURE_BESIDE: dict[str, tuple[str, ...]] = {
         "asked", "expansion", "findings", "fix", "launches", "nccl", "options", "quoting", "shell",
         "view", "words",
     ),
-    "slurm_resilience.diagnosis": ("exceptions", "findings", "lines", "suspects", "traceback"),
+    "slurm_resilience.diagnosis": ("exceptions", "findings", "lines", "moments", "suspects", "traceback"),
     "slurm_resilience.planning": ("findings",),
     "slurm_resilience.requeue": ("mark",),
     "slurm_resilience.node": (
         "checks", "decoding", "explanation", "findings", "kernel_lines", "learning", "trending", "xid",
     ),
+    "slurm_resilience.watch": ("torchrun",),
 }  # fmt: skip
 """Tables and judges that belong to a part's stages: modules or packages."""
 
@@ -193,7 +195,9 @@ def test_what_stands_beside_them_is_pure_too(part: str, path: Path) -> None:
             continue
         module = resolved(name)
         assert (
-            stage_of(module)[0] == part or stands_beside(part, module) or module in PURE_VALUES
+            stage_of(module)[0] == part
+            or stands_beside(part, module)
+            or module in PURE_VALUES | PURE_TABLES
         ), module
 
 
