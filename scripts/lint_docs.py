@@ -14,15 +14,17 @@ matters and what helps. Exit status 0: clean; 1: findings; 2: a file could not b
 file is changed.
 
 - `--fix` mends what is marked *safe* below, in the file itself: whole or not at all, its mode and
-  owner kept.
+  owner kept. It decides nothing: a job is given `--requeue` only where `slurm-resilience run` starts
+  it and the file says neither `--requeue` nor `--no-requeue`.
 - `--save-s SECONDS`, or `--checkpoints DIR` with checkpoints of earlier runs, tells what one save
-  takes: then the lead of `--signal` is judged too.
+  takes (the longest of them): then the lead of `--signal` is judged too.
 - A comment `# slurm-resilience: ignore=RULE` (or `ignore=RULE,RULE`) anywhere in a file silences
   these rules in that file.
 
 What a file cannot tell is not guessed: values that are worked out while the job runs, and options
-that stand on somebody's sbatch line. Rules about coming back, output and notice look only at files
-that start training and ask for more than an hour (or for no time at all).
+that stand on somebody's sbatch line. `no-requeue`, `truncated-output` and `no-signal` look only at
+files that start training and ask for more than an hour (or for no time at all); the other rules about
+the notice look at every file that asks for one, since a signal that nobody handles ends any job.
 
 What the rules about the notice and about arrays say was tried on Slurm 22.05.
 

@@ -10,6 +10,8 @@ from slurm_resilience.lint.options import Option
 
 DEFAULT_LEAD_S = 60
 """sbatch's own, where `--signal` names no time."""
+_GPU_GRES = re.compile(r"(?:^|,)(?:gres[/:])?gpu((?::[^,:(]+)*)(?=[,(]|$)")
+"""`gpu`, `gpu:4`, `gpu:a100:4(S:0-1)` among others: type and count; a name alone is one."""
 
 
 class Notice(msgspec.Struct, frozen=True):
@@ -56,8 +58,8 @@ def gpus_per_node(options: Sequence[Option]) -> int | None:
     if option := last(options, "gpus-per-node"):
         return _gpu_count(option.value)
     option = last(options, "gres")
-    if option and option.value and "gpu" in option.value:
-        return _gpu_count(option.value.replace("gres/", ""))
+    if option and (parts := _GPU_GRES.findall(option.value or "")):
+        return _gpu_count(",".join(part or "1" for part in parts))
     if option := last(options, "gpus"):
         total, spread = _gpu_count(option.value), nodes(options)
         if total and spread and total % spread == 0:
@@ -128,9 +130,7 @@ def _number(options: Sequence[Option], name: str) -> int | None:
 
 
 def _gpu_count(value: str | None) -> int | None:
-    """`8`, `h100:8`, `gpu:4`, `gpu:a100:4(S:0-1),shard:2` -> GPUs; a name alone is one."""
-    for part in (value or "").split(","):
-        words = part.partition("(")[0].split(":")
-        if words[0] == "gpu" or len(words) <= 2:  # noqa: PLR2004 - type and count
-            return 1 if words == ["gpu"] else whole(words[-1])
-    return None
+    """`8`, `h100:8`, `a100:2,h100:2` -> GPUs of all types; None where it is no number."""
+    counts = [whole(part.rpartition(":")[2]) for part in (value or "").split(",")]
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None

@@ -8,10 +8,12 @@ from typing import Literal
 import msgspec
 
 from slurm_resilience.lint.facts import Command, Script
+from slurm_resilience.watch.torchrun import MODULES, PROGRAMS
 
 Kind = Literal["torchrun", "accelerate", "deepspeed", "python"]
 
-TORCH_MODULES = frozenset({"torch.distributed.run", "torch.distributed.launch"})
+LIKE_TORCHRUN = PROGRAMS | {"ft_launcher"}
+"""They take torchrun's options."""
 MENTIONS = frozenset({
     "[", "[[", ".", "apt", "cat", "cd", "chmod", "command", "conda", "cp", "echo", "export",
     "find", "git", "grep", "kill", "killall", "ls", "mamba", "mkdir", "ml", "module", "mv", "pip",
@@ -119,7 +121,10 @@ def _found(commands: Sequence[Command]) -> Iterator[Launch]:
 
 def _behind_supervisor(words: Sequence[str]) -> tuple[Sequence[str], bool]:
     for index, word in enumerate(words[:-1]):
-        if basename(word) == "slurm-resilience" and words[index + 1] == "run":
+        ours = basename(word) == "slurm-resilience" or (
+            word == "slurm_resilience" and words[index - 1] == "-m"
+        )
+        if ours and words[index + 1] == "run":
             return words[index + 2 :], True
     return words, False
 
@@ -129,7 +134,7 @@ def _launch(words: Sequence[str]) -> tuple[Kind, tuple[str, ...]] | None:
         if len(word) > LONGEST_PATH or "\n" in word or " " in word:
             continue
         name, rest = basename(word), tuple(words[index + 1 :])
-        if name in {"torchrun", "ft_launcher"}:
+        if name in LIKE_TORCHRUN:
             return "torchrun", rest
         if name == "accelerate" and "launch" in rest[:1]:
             return "accelerate", rest[1:]
@@ -144,7 +149,7 @@ def _of_python(rest: tuple[str, ...]) -> tuple[Kind, tuple[str, ...]]:
     for index, word in enumerate(rest):
         if word == "-m" and rest[index + 1 : index + 2]:
             module, behind = rest[index + 1], rest[index + 2 :]
-            if module in TORCH_MODULES:
+            if module in MODULES:
                 return "torchrun", behind
             if module == "accelerate.commands.launch":
                 return "accelerate", behind

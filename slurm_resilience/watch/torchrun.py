@@ -4,16 +4,20 @@ this is and where to meet. Whatever the user said on the command line stays.
 """
 
 from collections.abc import Mapping, Sequence
-from pathlib import PurePath
+from posixpath import basename
 
 import msgspec
 
+PROGRAMS = frozenset({"torchrun"})
+MODULES = frozenset({"torch.distributed.run", "torch.distributed.launch"})
+"""Behind `python -m`: torchrun by its other names, with the same options."""
 OWN_RENDEZVOUS = (
     "--standalone", "--rdzv-backend", "--rdzv-endpoint", "--rdzv-id", "--rdzv-conf",
     "--master-addr", "--master-port", "--node-rank",
 )  # fmt: skip
 FLAGS = (
-    "--standalone", "-m", "--module", "--no-python", "--run-path", "--virtual-local-rank",
+    "--standalone", "-m", "--module", "--no-python", "--run-path", "--use-env",
+    "--virtual-local-rank",
 )  # fmt: skip
 """Options without a value."""
 
@@ -68,9 +72,9 @@ def without_torchrun(command: Sequence[str], meeting: Meeting) -> dict[str, str]
 def after_torchrun(command: Sequence[str]) -> int | None:
     """Where torchrun's own options begin, None where the command names no torchrun."""
     for index, word in enumerate(command):
-        if PurePath(word).name == "torchrun":
+        if basename(word) in PROGRAMS:
             return index + 1
-        if word == "torch.distributed.run" and index and command[index - 1] == "-m":
+        if word in MODULES and index and command[index - 1] == "-m":
             return index + 1
     return None
 

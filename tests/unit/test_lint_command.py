@@ -66,7 +66,8 @@ def test_json_is_one_document(faulty: Path, capsys: pytest.CaptureFixture[str]) 
     assert first["file"] == str(faulty)
     found = {one["rule"]: one for one in first["findings"]}
     assert found["requeue-forbidden"]["line"] == 2
-    assert found["requeue-forbidden"]["fixable"]
+    assert not found["requeue-forbidden"]["fixable"]
+    assert found["takes-no-part"]["fixable"]
     assert found["shared-output"] == {
         "rule": "shared-output",
         "line": 2,
@@ -89,12 +90,31 @@ def test_fix_mends_what_is_safe_and_leaves_the_rest(
     assert faulty.stat().st_mode & 0o7777 == 0o751
     assert list(faulty.parent.iterdir()) == [faulty]
     text = faulty.read_text()
-    assert "--time=24:00:00 --requeue --output" in text
+    assert "\n#SBATCH --comment=slurm-resilience\n" in text
     said = capsys.readouterr().out
-    assert f"{faulty}: fixed: requeue-forbidden" in said
+    assert f"{faulty}: fixed: takes-no-part" in said
     assert "shared-output" in said
     main(["lint", "--fix", str(faulty)])
-    assert faulty.read_text().count("--open-mode=append") == 1
+    assert faulty.read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("asks", "starts"),
+    [("", "srun"), ("--no-requeue", "exec slurm-resilience run --")],
+    ids=["saves nothing, for all we know", "was forbidden"],
+)
+def test_fix_does_not_decide_that_a_job_comes_back(
+    asks: str, starts: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is said; whether the training can resume only its owner knows."""
+    path = tmp_path / "train.sbatch"
+    path.write_text(f"#!/bin/bash\n#SBATCH -t 9:0:0 {asks}\n{starts} torchrun train.py\n")
+
+    assert main(["lint", "--fix", str(path)]) == 1
+
+    assert "#SBATCH --requeue" not in path.read_text()
+    assert f"#SBATCH -t 9:0:0 {asks}\n" in path.read_text()
+    assert "requeue" in capsys.readouterr().out
 
 
 def test_fix_goes_on_until_nothing_safe_is_left(

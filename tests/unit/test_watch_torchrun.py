@@ -48,6 +48,11 @@ RENDEZVOUS = ["--node-rank=1", "--master-addr=10.0.0.1", "--master-port=23456"]
             ["apptainer", "exec", "image.sif", "/usr/bin/torchrun", *RENDEZVOUS, "--nnodes=2",
              "--nproc-per-node=8", "train.py"],
         ),
+        (
+            "python -m torch.distributed.launch --use_env train.py --nnodes 7",
+            ["python", "-m", "torch.distributed.launch", *RENDEZVOUS, "--nnodes=2",
+             "--nproc-per-node=8", "--use_env", "train.py", "--nnodes", "7"],
+        ),
         ("python train.py", ["python", "train.py"]),
     ],
 )  # fmt: skip

@@ -9,11 +9,19 @@ from slurm_resilience.lint.launches import Launch
 from slurm_resilience.lint.options import Option
 from slurm_resilience.lint.rules.rule import Rule
 from slurm_resilience.lint.view import View
+from slurm_resilience.watch.torchrun import after_torchrun
 
 _REQUEUE = re.compile(r"scontrol\s+requeue(?:hold)?\s+[^;&|#]*?(\"?\$\{?SLURM_JOB_?ID\}?\"?)")
 _ARRAY_TASK = '"${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}"'
 _PORT_OPTIONS = ("master-port", "main-process-port")
 _ENDPOINT_OPTIONS = ("rdzv-endpoint",)
+_TELLS_OF_OTHERS = (*_ENDPOINT_OPTIONS, "machine-rank", "config-file", "node-rank")
+"""A launcher that is told these knows, or may know, of the other nodes."""
+_ONE_OF = (
+    frozenset({"ntasks", "ntasks-per-node"}),
+    frozenset({"gpus", "gpus-per-node", "gpus-per-task", "gres"}),
+)
+"""Where a step asks by one of these, what the script says by another counts no more."""
 _OWN_LAUNCHERS = {"torchrun", "accelerate"}
 
 
@@ -58,8 +66,29 @@ def first_node_only(view: View) -> Iterator[Finding]:
             return
 
 
+def each_node_alone(view: View) -> Iterator[Finding]:
+    """`slurm-resilience run` tells torchrun where to meet; other launchers have to be told."""
+    launch, nodes = view.supervised, view.nodes
+    if launch is None or nodes is None or nodes < 2:  # noqa: PLR2004 - more than one
+        return
+    if launch.kind == "python" or after_torchrun(launch.command.words) is not None:
+        return
+    if not any(launch.has(name) for name in _TELLS_OF_OTHERS):
+        yield Finding(
+            "each-node-alone",
+            launch.line,
+            f"{nodes} nodes each start {launch.kind} by itself: slurm-resilience run tells only"
+            " torchrun of the others",
+            "start the training with torchrun",
+        )
+
+
 def ranks_not_gpus(view: View) -> Iterator[Finding]:
-    """More ranks than GPUs fail; fewer leave GPUs idle."""
+    """More ranks than GPUs fail; fewer leave GPUs idle, unless something else beside them has these."""
+    if any(launch.command.background for launch in view.training) and (
+        len(view.training) > 1 or any(launch.command.in_loop for launch in view.training)
+    ):
+        return
     for launch in view.training:
         options = _step_options(view, launch)
         gpus = asked.gpus_per_node(options)
@@ -129,10 +158,9 @@ def resubmits_itself(view: View) -> Iterator[Finding]:
 
 def _step_options(view: View, launch: Launch) -> tuple[Option, ...]:
     step = launch.command.step or ()
-    kept = view.script.options
-    if any(option.name in {"ntasks", "ntasks-per-node"} for option in step):
-        kept = tuple(one for one in kept if one.name not in {"ntasks", "ntasks-per-node"})
-    return (*kept, *step)
+    asks = {option.name for option in step}
+    replaced = {name for group in _ONE_OF for name in group if asks & group}
+    return (*(one for one in view.script.options if one.name not in replaced), *step)
 
 
 def _step_tasks(view: View, launch: Launch) -> int | None:
@@ -176,6 +204,12 @@ RULES = (
         "first-node-only", first_node_only,
         "the other nodes are paid for and idle, or the first waits for them until its time-out",
         "`srun`, or `exec slurm-resilience run`",
+    ),
+    Rule(
+        "each-node-alone", each_node_alone,
+        "`slurm-resilience run` starts the command once on each node; a launcher that is not told of the"
+        " other nodes trains a copy of the model on each",
+        "`torchrun`, which it does tell",
     ),
     Rule(
         "ranks-not-gpus", ranks_not_gpus,

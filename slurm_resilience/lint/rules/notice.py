@@ -13,6 +13,8 @@ from slurm_resilience.lint.view import View
 
 BY_TORCHRUN = frozenset({"TERM", "INT", "HUP", "QUIT"})
 """Signals that torchrun handles by default, as the end."""
+BY_SITE = "USR2"
+"""What job_submit/slurm_resilience.lua has sent to the batch shell of a job that takes part."""
 HARMLESS = frozenset({"CONT", "CHLD", "URG", "WINCH"})
 
 
@@ -65,20 +67,26 @@ def signal_past_run(view: View) -> Iterator[Finding]:
 
 
 def run_without_exec(view: View) -> Iterator[Finding]:
-    """bash gets the signal, has no trap for it, and dies of it."""
+    """
+    bash gets the signal, has no trap for it, and dies of it.
+
+    Where the script says no `--signal` a site's cli_filter may say it for a job that takes part.
+    """
     notice = asked.notice(view.script.options)
     launch = view.supervised
-    if launch is None or launch.command.is_exec or not (notice and notice.to_batch_shell):
+    if launch is None or launch.command.is_exec or (notice and not notice.to_batch_shell):
         return
-    if not _traps(view, notice.name):
+    name = notice.name if notice else BY_SITE
+    if not _traps(view, name):
         line = view.line(launch.line)
         alone = launch.command == view.script.commands[-1] and not launch.command.function
         starts = line.startswith("slurm-resilience run")
         yield Finding(
             "run-without-exec",
             launch.line,
-            f"bash gets {notice.name}, not slurm-resilience run",
-            "write exec before it: it takes bash's place",
+            f"bash gets {name}{'' if notice else ' where the site adds --signal'}, not"
+            " slurm-resilience run",
+            f"write exec before it: it takes bash's place; or trap {name}",
             Replace(launch.line, f"exec {line}") if alone and starts else None,
         )
 
@@ -211,7 +219,7 @@ RULES = (
         "short-lead", short_lead,
         "the job is killed while it saves; judged where `--save-s` or `--checkpoints` tells what a"
         " save takes",
-        "a lead of two saves",
+        "a lead of two saves, a minute at least",
     ),
     Rule(
         "signal-past-run", signal_past_run,

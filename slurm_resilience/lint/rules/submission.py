@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator
 
 from slurm_resilience.comment import TOKEN, takes_part
-from slurm_resilience.lint.findings import Finding, Replace, UnixLineEnds
+from slurm_resilience.lint.findings import Finding, UnixLineEnds
+from slurm_resilience.lint.options import Option
 from slurm_resilience.lint.rules.rule import Rule
 from slurm_resilience.lint.view import View
 
@@ -13,27 +14,26 @@ _VARIABLE = re.compile(r"\$[\w{(]|`")
 
 
 def no_requeue(view: View) -> Iterator[Finding]:
-    """`--no-requeue` is a decision; saying nothing leaves it to the site."""
-    if view.is_long and not view.says("requeue") and not view.says("no-requeue"):
+    """Either is a decision, which `slurm-resilience run` shows; saying nothing leaves it to the site."""
+    if view.is_long and _about_requeue(view) is None:
         yield Finding(
             "no-requeue",
             0,
             "neither --requeue nor --no-requeue",
             "add #SBATCH --requeue; or --no-requeue, where the training cannot resume",
-            view.directive("--requeue"),
+            view.directive("--requeue") if view.supervised else None,
         )
 
 
 def requeue_forbidden(view: View) -> Iterator[Finding]:
     """What brings the job back is refused by Slurm then."""
-    option = view.script.option("no-requeue")
-    if option and view.supervised:
+    option = _about_requeue(view)
+    if option and option.name == "no-requeue" and view.supervised:
         yield Finding(
             "requeue-forbidden",
             option.line,
             "--no-requeue beside slurm-resilience run, which brings the job back by a requeue",
-            "write --requeue",
-            Replace(option.line, view.line(option.line).replace("--no-requeue", "--requeue")),
+            "write --requeue; or start the training without slurm-resilience run",
         )
 
 
@@ -54,8 +54,13 @@ def takes_no_part(view: View) -> Iterator[Finding]:
 def truncated_output(view: View) -> Iterator[Finding]:
     """Only where the job may come back."""
     option = view.script.option("open-mode")
-    comes_back = view.is_long and not view.says("no-requeue")
-    if comes_back and (option is None or not (option.value or "").startswith("a")):
+    said = _about_requeue(view)
+    comes_back = said is None or said.name == "requeue"
+    if (
+        view.is_long
+        and comes_back
+        and (option is None or not (option.value or "").startswith("a"))
+    ):
         yield Finding(
             "truncated-output",
             option.line if option else 0,
@@ -142,6 +147,12 @@ def dos_line_ends(view: View) -> Iterator[Finding]:
             return
 
 
+def _about_requeue(view: View) -> Option | None:
+    """`--requeue` or `--no-requeue`: the last of them counts."""
+    about = [one for one in view.script.options if one.name in {"requeue", "no-requeue"}]
+    return about[-1] if about else None
+
+
 RULES = (
     Rule(
         "no-requeue", no_requeue,
@@ -150,7 +161,7 @@ RULES = (
     ),
     Rule(
         "requeue-forbidden", requeue_forbidden,
-        "Slurm refuses every requeue of such a job, ours too", "`--requeue`", safe=True,
+        "Slurm refuses every requeue of such a job, ours too", "`--requeue`",
     ),
     Rule(
         "takes-no-part", takes_no_part,
