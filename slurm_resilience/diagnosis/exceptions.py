@@ -63,14 +63,14 @@ def user_error(said: Sequence[Said]) -> tuple[Said, str] | None:
         (one for one in said if not one.survived),
         key=order,
     )
-    for one in ordered:
-        found = list(tracebacks([*one.before, one.text])) if one.before else []
+    bare = [EXCEPTION.match(unprefixed(one.text)) for one in ordered]
+    for one, line in zip(ordered, bare, strict=True):
+        found = list(tracebacks([*one.before, one.text])) if one.before and line else []
         if found and found[-1].line.strip() in one.text and is_user_error(found[-1]):
             return one, reason_of(found[-1])
-    for one in ordered:
-        bare = EXCEPTION.match(unprefixed(one.text))
-        if bare and (bare["text"] or "." in bare["name"]):
-            raised = Raised(bare["name"].rpartition(".")[2], bare[0], None, by_user=False)
+    for one, line in zip(ordered, bare, strict=True):
+        if line and (line["text"] or "." in line["name"]):
+            raised = Raised(line["name"].rpartition(".")[2], line[0], None, by_user=False)
             if is_user_error(raised):
                 return one, reason_of(raised)
     return None

@@ -83,22 +83,21 @@ def _file(index: int) -> str:
 
 def _stream(raw: Sequence[str], place: Said) -> Iterator[Said]:
     lines = [clean(part.encode()) for line in raw for part in line.split("\r")]
-    at: float | None = None
     for number, line in enumerate(lines):
-        stamp = seconds_of(line)
-        at = at if stamp is None else stamp
         row = row_of(line)
-        if not matters(line) or SURVIVED.search(line) or DONE.search(line):
+        if row is None and not matters(line):
             continue
-        if row is not None and row.role in _OF_SLURM:
+        if SURVIVED.search(line) or DONE.search(line) or (row and row.role in _OF_SLURM):
             continue
+        before = lines[max(0, number - BEFORE) : number]
+        stamps = map(seconds_of, [line, *reversed(before)])
         yield Said(
             line,
             place.file,
             offset=number,
-            at=at,
+            at=next((stamp for stamp in stamps if stamp is not None), None),
             survived=goes_on("\n".join(lines[number + 1 :]).encode()),
-            before=tuple(lines[max(0, number - BEFORE) : number]),
+            before=tuple(before),
             node=place.node,
         )
 

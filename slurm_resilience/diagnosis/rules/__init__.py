@@ -5,6 +5,7 @@ A line belongs to the first row that it matches. What a match is worth beside ot
 """
 
 import re
+from functools import lru_cache
 
 from slurm_resilience.diagnosis.rules.fabric import NETWORK_CAUSES, NETWORK_FALLOUT
 from slurm_resilience.diagnosis.rules.gpu import GPU_ROWS
@@ -80,6 +81,7 @@ SURVIVED = re.compile(r"; training goes on$")
 """Our own word for trouble that a program lived through: not what ended it."""
 
 
+@lru_cache(maxsize=4096)
 def row_of(line: str) -> Row | None:
     """The rule that *line* meets, None where it meets none."""
     for row in _BEFORE_KERNEL:
