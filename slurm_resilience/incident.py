@@ -73,3 +73,19 @@ class Heartbeats(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     attempt: int
     at: float
     ranks: tuple[RankProgress, ...] = ()
+
+
+def untold(job: str, attempt: int, told: Heartbeats | None) -> Incident:
+    """
+    What can still be told of an attempt whose supervisor wrote no incident, from its last summary.
+
+    Without one `detected_at` is 0: when it ended nobody knows.
+    """
+    ranks = told.ranks if told else ()
+    step = max((rank.step for rank in ranks), default=-1)
+    saved = max((rank.saved_step for rank in ranks), default=-1)
+    return Incident(
+        job=job, attempt=attempt, kind="crash", class_="unknown", cause=UNTOLD,
+        reason="it ended without a word", retry="same-nodes", detected_at=told.at if told else 0.0,
+        last_step=step if step >= 0 else None, saved_step=saved if saved >= 0 else None,
+    )  # fmt: skip

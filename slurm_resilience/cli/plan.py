@@ -19,6 +19,8 @@ from slurm_resilience.planning.rules import GB, GIB, STATE_BYTES, WEIGHT_BYTES, 
 from slurm_resilience.slurm.connect import connect
 from slurm_resilience.story import tell
 
+UNSAID = Asked(nodes=1, gpus_per_node=1)
+"""What holds where nothing is said."""
 UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 SCALES = {"": 1.0, "K": 1e3, "M": 1e6, "B": 1e9, "G": 1e9, "T": 1e12}
 LONGEST_S = 100 * 365 * 86400.0
@@ -36,10 +38,10 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         " attempts and checkpoints have shown takes the place of what is worked out.",
     )
     parser.add_argument("--params", type=_scaled, metavar="N", help="parameters: 7e9, 7B, 350M")
-    parser.add_argument("--optimizer", choices=tuple(STATE_BYTES), default="adamw")
+    parser.add_argument("--optimizer", choices=tuple(STATE_BYTES), default=UNSAID.optimizer)
     parser.add_argument(
-        "--precision", choices=tuple(WEIGHT_BYTES), default="mixed",
-        help="of the training; mixed: 16 and 32 bits of each weight are saved",
+        "--precision", choices=tuple(WEIGHT_BYTES), default=UNSAID.precision,
+        help="of what is saved; mixed: 16 and 32 bits of each weight; fp32 under autocast or FSDP",
     )  # fmt: skip
     parser.add_argument("--nodes", type=_count, metavar="N")
     parser.add_argument("--gpus-per-node", type=_count, metavar="N")
@@ -56,22 +58,26 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="between two failures of one node: 400d; --nodes of them fail as often more",
     )  # fmt: skip
     parser.add_argument(
-        "--startup", type=_duration, default=300.0, metavar="TIME",
-        help="from the end of an attempt to the next one's first step (default 5m)",
+        "--startup", type=_duration, default=UNSAID.startup_s, metavar="TIME",
+        help=f"from the start of an attempt to its first step (default {UNSAID.startup_s:g}s)",
     )  # fmt: skip
     parser.add_argument("--step-s", type=_positive, metavar="SECONDS", help="of one step")
     parser.add_argument(
-        "--copy-gbps", type=_positive, default=10.0, metavar="GB/s",
-        help="from one GPU to host memory (default 10)",
+        "--copy-gbps", type=_positive, default=UNSAID.copy_gb_per_s, metavar="GB/s",
+        help=f"from one GPU to host memory (default {UNSAID.copy_gb_per_s:g})",
     )  # fmt: skip
     parser.add_argument(
-        "--slowdown", type=_share, default=0.1, metavar="SHARE",
-        help="by which training is slower while a save is written (default 0.1)",
+        "--slowdown", type=_share, default=UNSAID.slowdown, metavar="SHARE",
+        help=f"by which training is slower while a save is written (default {UNSAID.slowdown:g})",
     )  # fmt: skip
     parser.add_argument(
-        "--gpu-memory-gib", type=_positive, default=80.0, metavar="GIB", help="default 80"
-    )
-    parser.add_argument("--keep", type=_count, default=3, metavar="N", help="checkpoints (3)")
+        "--gpu-memory-gib", type=_positive, default=UNSAID.gpu_memory_gib, metavar="GIB",
+        help=f"of one GPU (default {UNSAID.gpu_memory_gib:g})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--keep", type=_count, default=UNSAID.keep, metavar="N",
+        help=f"checkpoints that are kept (default {UNSAID.keep})",
+    )  # fmt: skip
     parser.add_argument(
         "--from-job", metavar="ID", help="take failures and times from a job's attempts"
     )

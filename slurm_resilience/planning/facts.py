@@ -28,7 +28,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     mtbf_s: float | None = None
     """Between two failures of the job as a whole."""
     startup_s: float = 300.0
-    """From the end of an attempt to the next one's first step, without loading the checkpoint."""
+    """From the start of an attempt to its first step, without loading the checkpoint."""
     step_s: float | None = None
     gpu_memory_gib: float = 80.0
     keep: int = 3

@@ -7,11 +7,12 @@ from statistics import fmean, median
 
 from slurm_resilience.checkpoint_files.listing import found
 from slurm_resilience.errors import LedgerError
-from slurm_resilience.incident import Incident
+from slurm_resilience.incident import Incident, untold
 from slurm_resilience.ledger import starts_of
 from slurm_resilience.planning.facts import Measured
+from slurm_resilience.requeue.rules import supervisor_end
 from slurm_resilience.slurm.values import Job
-from slurm_resilience.story import Story
+from slurm_resilience.story import Attempt, Story
 
 NO_FAULTS = frozenset({"user-error", "cancelled", "preemption", "time-limit", "requeued"})
 """Classes of ends that another run of the same training would not meet by itself."""
@@ -42,9 +43,21 @@ def of_job(story: Story, ledgers: Sequence[Path], *, now: float) -> Measured:
     starts: dict[int, float] = {}
     for path in ledgers:
         starts |= _starts(path, story.job.id, notes)
-    incidents = {one.attempt: one.incident for one in story.attempts if one.incident}
+    ends = ((one.attempt, _end(story.job, one)) for one in story.attempts)
+    incidents = {attempt: end for attempt, end in ends if end}
     notes += [one.untrusted for one in story.attempts if one.untrusted]
     return _of_attempts(story.job, incidents, starts, notes=tuple(notes), now=now)
+
+
+def _end(job: Job, one: Attempt) -> Incident | None:
+    """How an attempt of *job* ended; None where it has not, or nobody knows when."""
+    if one.incident is not None:
+        return one.incident if one.incident.job == job.id else None
+    is_last = one.attempt >= job.restarts
+    told = one.heartbeats
+    if told is None or told.job != job.id or (is_last and not supervisor_end(job)):
+        return None
+    return untold(job.id, one.attempt, told)
 
 
 def _starts(ledger: Path, job: str, notes: list[str]) -> dict[int, float]:

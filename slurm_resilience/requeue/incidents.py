@@ -17,7 +17,7 @@ import msgspec
 
 from slurm_resilience.bounded import Answer, Child, gather
 from slurm_resilience.errors import UntrustedFileError
-from slurm_resilience.incident import UNTOLD, Incident
+from slurm_resilience.incident import Incident, untold
 from slurm_resilience.requeue.rules import supervisor_end
 from slurm_resilience.run_directory import (
     attempt_directory,
@@ -137,16 +137,7 @@ def _found(job: Job, attempts: int) -> _Found:
 
 
 def _untold(directory: Path, attempt: int, job: Job) -> Incident:
-    """What can still be told of an attempt whose supervisor wrote no incident."""
-    told = read_heartbeats(directory, attempt, owner=job.user_id)
-    ranks = told.ranks if told else ()
-    step = max((rank.step for rank in ranks), default=-1)
-    saved = max((rank.saved_step for rank in ranks), default=-1)
-    return Incident(
-        job=job.id, attempt=attempt, kind="crash", class_="unknown", cause=UNTOLD,
-        reason="it ended without a word", retry="same-nodes", detected_at=told.at if told else 0.0,
-        last_step=step if step >= 0 else None, saved_step=saved if saved >= 0 else None,
-    )  # fmt: skip
+    return untold(job.id, attempt, read_heartbeats(directory, attempt, owner=job.user_id))
 
 
 def _readable(directory: Path, attempts: Iterable[int], job: Job) -> Iterator[Incident]:

@@ -8,7 +8,7 @@ import pytest
 
 from slurm_resilience.checkpoint_files import manifest as manifests
 from slurm_resilience.cli import main
-from slurm_resilience.incident import Class, Incident, Kind
+from slurm_resilience.incident import Class, Heartbeats, Incident, Kind
 from slurm_resilience.ledger import Ledger
 from slurm_resilience.planning.measured import of_checkpoints, of_job
 from slurm_resilience.slurm.values import Job
@@ -196,6 +196,46 @@ def test_attempts_tell_how_often_a_job_fails(tmp_path: Path) -> None:
     assert told.mtbf_s == 2410.0
     assert told.away_s == (50.0 + 1020.0) / 2
     assert told.notes == ()
+
+
+def beats(attempt: int, at: float, job: str = "7") -> Attempt:
+    return Attempt(attempt, heartbeats=Heartbeats(job, attempt, at))
+
+
+@pytest.mark.parametrize(
+    ("silent", "failures", "ran_s"),
+    [
+        (beats(1, 3000.0), 3, 900 + 1970 + 950 + 1000),
+        (Attempt(1), 2, 900 + 950 + 1000),
+        (beats(1, 3000.0, job="6"), 2, 900 + 950 + 1000),
+        (beats(3, 5900.0), 2, 900 + 950 + 1000),
+    ],
+    ids=["until its last summary", "when is not known", "another job's", "it is still running"],
+)
+def test_an_attempt_that_left_no_incident_has_failed(
+    tmp_path: Path, silent: Attempt, failures: int, ran_s: float
+) -> None:
+    """The first node lost its power: nobody was left to write one."""
+    attempts = (incident(0, 1000.0), silent, incident(2, 4000.0, "crash"))
+
+    told = of_job(
+        Story(RUNNING, attempts=attempts), [ledger(tmp_path / "l.sqlite")], now=6000.0
+    )
+
+    assert (told.failures, told.ran_s) == (failures, ran_s)
+    assert told.away_s is not None
+    assert told.away_s < 1100
+
+
+def test_the_last_attempt_has_failed_where_its_supervisor_was_killed(tmp_path: Path) -> None:
+    """And not where the job simply ended."""
+    attempts = (beats(0, 1000.0),)
+    kept = [ledger(tmp_path / "l.sqlite")]
+
+    lost = of_job(Story(Job(id="7", state="NODE_FAIL"), attempts=attempts), kept, now=6000.0)
+    done = of_job(Story(Job(id="7", state="COMPLETED"), attempts=attempts), kept, now=6000.0)
+
+    assert (lost.failures, done.failures) == (1, 0)
 
 
 def test_without_a_ledger_only_what_is_known_counts(tmp_path: Path) -> None:
