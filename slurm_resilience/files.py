@@ -8,18 +8,27 @@ from pathlib import Path
 from slurm_resilience.errors import UntrustedFileError
 
 
-def replace(path: Path, data: bytes, *, mode: int = 0o644) -> None:
+def replace(
+    path: Path, data: bytes, *, mode: int = 0o644, owner: tuple[int, int] | None = None
+) -> None:
     """
     Put *data* at *path* so that a crash leaves the old file or the new one.
 
     The file and its directory are fsynced: after return the new content survives a power loss.
+    *owner* (user id, group id): whose it will be, *mode* then being exact; None: the caller's, with
+    the caller's umask.
     """
     fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode)
+    fresh.unlink(missing_ok=True)  # what an earlier process of this number left
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    descriptor = os.open(fresh, flags, 0o600 if owner else mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
+            if owner:
+                os.fchown(file.fileno(), *owner)
+                os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
         fresh.replace(path)
     except OSError:

@@ -1,11 +1,10 @@
 """Scripts read, and replaced whole."""
 
-import os
 import stat
 from pathlib import Path
 
 from slurm_resilience.errors import UntrustedFileError, UsageError
-from slurm_resilience.files import read_bounded, sync_directory
+from slurm_resilience.files import read_bounded, replace
 from slurm_resilience.plain import plain
 
 MOST_BYTES = 1 << 20
@@ -44,21 +43,11 @@ def write(path: Path, old: str, new: str) -> None:
             raise UsageError(
                 f"{shown}: was changed meanwhile; nothing is written, lint it again"
             )
-        fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        descriptor = os.open(fresh, flags, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(new.encode("utf-8", errors="surrogateescape"))
-                file.flush()
-                if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
-                    os.fchown(file.fileno(), status.st_uid, status.st_gid)
-                os.fchmod(file.fileno(), stat.S_IMODE(status.st_mode))
-                os.fsync(file.fileno())
-            fresh.replace(path)
-        except OSError:
-            fresh.unlink(missing_ok=True)
-            raise
-        sync_directory(path.parent)
+        replace(
+            path,
+            new.encode("utf-8", errors="surrogateescape"),
+            mode=stat.S_IMODE(status.st_mode),
+            owner=(status.st_uid, status.st_gid),
+        )
     except OSError as error:
         raise UsageError(f"{shown}: {error.strerror}; nothing is written") from error
