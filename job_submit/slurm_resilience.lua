@@ -13,7 +13,8 @@ local resilience = {}
 
 -- ── what a site may change ──────────────────────────────────────────────────────────────────
 
--- Notice before the time limit, to the batch shell alone; long enough for one save.
+-- Notice before the time limit, to the batch shell alone; long enough for one save. bash that neither
+-- traps it nor has given its place to `slurm-resilience run` is killed by it.
 resilience.SIGNAL = "B:USR2@120"
 
 -- Nodes to avoid: one name a line, where wanted with `until=<Unix seconds>` behind it; `#` begins a
@@ -161,7 +162,8 @@ local function can_do_without(all, name, needed)
 end
 
 -- Nodes to exclude besides those that the user excludes: of the job's partitions, not asked for by
--- name, and never so many that the job could not be placed.
+-- name, and never so many that the job could not be placed, as far as the partition's size tells. Slurm
+-- keeps them as the user's own: they stay when their time is over.
 local function exclusions(job_desc, part_list, names)
     local all = places(job_desc, part_list)
     local required = set_of(expanded(job_desc.req_nodes))
