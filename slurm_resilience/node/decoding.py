@@ -7,9 +7,9 @@ import msgspec
 from slurm_resilience.node.facts import NodeFacts
 from slurm_resilience.node.findings import Severity
 from slurm_resilience.node.kernel_lines import Kind, Reading
-from slurm_resilience.node.kernel_lines.lines import may_tell
+from slurm_resilience.node.kernel_lines.lines import may_tell, message_in
 from slurm_resilience.node.kernel_lines.reading import MOST_EVENTS
-from slurm_resilience.node.kernel_lines.stamps import message_of, plain_line, stamp_of
+from slurm_resilience.node.kernel_lines.stamps import plain_line, stamp_of
 from slurm_resilience.node.rules.kernel import judgements, subject_of
 from slurm_resilience.node.settings import NodeSettings
 
@@ -44,7 +44,7 @@ def decode(lines: Iterable[str], settings: NodeSettings, *, file: str) -> tuple[
             continue
         line = plain_line(raw)
         stamp = stamp_of(line)
-        event = reading.add(message_of(line), number, stamp.at_s)
+        event = reading.add(message_in(line), number, stamp.at_s)
         if event and event.first == number:
             times[number] = stamp.shown
             if len(times) > 2 * MOST_EVENTS:

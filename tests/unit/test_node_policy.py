@@ -481,6 +481,9 @@ def test_clean_passes_are_counted_in_a_row() -> None:
     assert history == History(BOOT, settled=9)
 
 
+NOTHING_MORE = "GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"
+
+
 @pytest.mark.parametrize(
     ("event", "restarted"),
     [
@@ -489,8 +492,18 @@ def test_clean_passes_are_counted_in_a_row() -> None:
         (KernelEvent("gpu-reset", "reset", uuid="GPU-3", sequence=80), True),
         (KernelEvent("gpu-reset", "reset", uuid="GPU-4", sequence=80), False),
         (KernelEvent("gpu-reset", "reset", pci="0000:3b:00.0", sequence=80), True),
+        (KernelEvent("xid", NOTHING_MORE, pci="0000:3b:00.0", code=154, sequence=80), True),
+        (KernelEvent("xid", NOTHING_MORE, pci="0000:4b:00.0", code=154, sequence=80), False),
     ],
-    ids=["reload", "reload-before", "reset", "another-gpus-reset", "reset-by-address"],
+    ids=[
+        "reload",
+        "reload-before",
+        "reset",
+        "another-gpus-reset",
+        "reset-by-address",
+        "the-driver-says-so",
+        "of-another-gpu",
+    ],
 )
 def test_what_counts_as_a_restart(event: KernelEvent, *, restarted: bool) -> None:
     """A reload of the driver mends every GPU, a reset the one that it names."""

@@ -6,7 +6,7 @@ import msgspec
 
 from slurm_resilience.diagnosis.rules.row import Row
 from slurm_resilience.node.findings import Severity
-from slurm_resilience.node.kernel_lines import KernelEvent, parse_line
+from slurm_resilience.node.kernel_lines import KernelEvent, message_in, parse_line
 from slurm_resilience.node.xid import Action, action_of, advice_of, severity_of
 
 CONTAINED = 94
@@ -98,7 +98,7 @@ def kernel_row(line: str) -> Row | None:
     """The rule for a line of the kernel log, None where it accuses nothing."""
     if not any(sign in line for sign in SIGNS):
         return None
-    event = parse_line(line)
+    event = parse_line(message_in(line))
     if event is None:
         return None
     if event.kind == "xid":

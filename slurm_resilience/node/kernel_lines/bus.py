@@ -2,27 +2,32 @@
 
 import re
 
-from slurm_resilience.node.kernel_lines.event import PCI, KernelEvent, normalised_pci
+from slurm_resilience.node.kernel_lines.event import (
+    DRIVER,
+    FULL_PCI,
+    KernelEvent,
+    normalised_pci,
+)
 
 _ERROR = re.compile(
-    rf"{PCI}: PCIe Bus Error: severity=(?P<severity>\w+)(?: \((?P<more>[\w-]+)\))?(?P<rest>.*)",
+    rf"{DRIVER}: (?:AER: )?PCIe Bus Error: severity=(?P<severity>\w+)(?: \((?P<more>[\w-]+)\))?(?P<rest>.*)",
     re.DOTALL,
 )
 _FATAL = re.compile(
-    rf"{PCI}: AER: (?:Multiple )?Uncorrect(?:ed|able) \(Fatal\) error (?:message )?received"
-    rf"(?:(?: from|:) {PCI.replace('<pci>', '<source>')})?"
+    rf"{DRIVER}: AER: (?:Multiple )?Uncorrect(?:ed|able) \(Fatal\) error (?:message )?received"
+    rf"(?:(?: from|:) {FULL_PCI.replace('<pci>', '<source>')})?"
 )
-_CONTAINED = re.compile(rf"{PCI}: DPC: containment event")
-_RECOVERED = re.compile(rf"{PCI}: AER: [Dd]evice recovery successful")
+_CONTAINED = re.compile(rf"{DRIVER}: DPC: containment event")
+_RECOVERED = re.compile(rf"{DRIVER}: AER: [Dd]evice recovery successful")
 _REMOVED = re.compile(
-    rf"{PCI}(?::pcie\d+)?: pciehp: Slot\([\w-]+\): (?:Link Down|Card not present)"
+    rf"{DRIVER}(?::pcie\d+)?: pciehp: Slot\([\w-]+\): (?:Link Down|Card not present)"
 )
-_NARROW = re.compile(rf"{PCI}: .*available PCIe bandwidth, limited by .*")
+_NARROW = re.compile(rf"{DRIVER}: [\d.]+ Gb/s available PCIe bandwidth, limited by .*")
 
 
 def pcie_error(line: str) -> KernelEvent | None:
     """By the word in the line: Corrected, Non-Fatal or Fatal, in the spelling of each kernel."""
-    found = _ERROR.search(line)
+    found = _ERROR.match(line)
     if not found:
         return None
     if found["severity"].startswith("Correct"):
@@ -35,7 +40,7 @@ def pcie_error(line: str) -> KernelEvent | None:
 
 def pcie_fatal(line: str) -> KernelEvent | None:
     """The head of a fatal error: a device that is gone has no line of its own to follow."""
-    found = _FATAL.search(line)
+    found = _FATAL.match(line)
     if not found:
         return None
     pci = normalised_pci(found["source"] or found["pci"])
@@ -45,7 +50,7 @@ def pcie_fatal(line: str) -> KernelEvent | None:
 
 def pcie_contained(line: str) -> KernelEvent | None:
     """Downstream port containment: the port has cut off what is behind it."""
-    found = _CONTAINED.search(line)
+    found = _CONTAINED.match(line)
     return found and KernelEvent(
         "pcie", "DPC: containment event", pci=normalised_pci(found["pci"]), what="fatal"
     )
@@ -53,7 +58,7 @@ def pcie_contained(line: str) -> KernelEvent | None:
 
 def pcie_recovered(line: str) -> KernelEvent | None:
     """The driver took its device up again."""
-    found = _RECOVERED.search(line)
+    found = _RECOVERED.match(line)
     return found and KernelEvent(
         "pcie", "device recovery successful", pci=normalised_pci(found["pci"]), what="recovered"
     )
@@ -61,7 +66,7 @@ def pcie_recovered(line: str) -> KernelEvent | None:
 
 def pcie_removed(line: str) -> KernelEvent | None:
     """A slot lost its card, or its link, while the node runs."""
-    found = _REMOVED.search(line)
+    found = _REMOVED.match(line)
     return found and KernelEvent(
         "pcie",
         found[0].partition("pciehp: ")[2],
@@ -72,7 +77,7 @@ def pcie_removed(line: str) -> KernelEvent | None:
 
 def pcie_narrow(line: str) -> KernelEvent | None:
     """Said of each device at boot whose slot is smaller than it could use: mostly by design."""
-    found = _NARROW.search(line)
+    found = _NARROW.match(line)
     return found and KernelEvent(
         "pcie", found[0].partition(": ")[2], pci=normalised_pci(found["pci"]), what="narrow"
     )

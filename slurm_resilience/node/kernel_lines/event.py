@@ -12,6 +12,12 @@ Kind = Literal[
 
 PCI = r"(?P<pci>(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)"
 """A PCI address in any spelling, for patterns."""
+FULL_PCI = r"(?P<pci>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])"
+"""As the kernel writes it: longer, with what stands around it, than the name of a process may be."""
+DRIVER = rf"[\w-]{{1,31}} {FULL_PCI}"
+"""How the kernel begins what it says of a PCI device: `pcieport 0000:00:1c.5`."""
+NAME = r"(?:\\x[0-9a-f]{2}|[^\\]|\\(?!x[0-9a-f]{2})){0,15}?"
+"""What a process calls itself: up to 15 bytes of anything; /dev/kmsg writes some of them as `\\x1b`."""
 
 
 class KernelEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

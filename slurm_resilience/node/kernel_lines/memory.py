@@ -4,14 +4,17 @@ import re
 
 from slurm_resilience.node.kernel_lines.event import KernelEvent
 
-_EDAC = re.compile(r"EDAC (?P<controller>MC\d+): (?P<count>\d+) (?P<word>CE|UE)\b(?P<rest>.*)")
+_EDAC = re.compile(
+    r"EDAC (?P<controller>MC\d+): (?P<count>\d+) (?P<word>CE|UE) (?:[^\[\]]{1,200}? )?on \S.*"
+)
 _POISON = re.compile(r"Memory failure: 0x[0-9a-f]+: .*")
 _STATUS = re.compile(
-    r"CPU ?(?P<cpu>\d+): Machine Check(?: Exception| Event)?: [0-9a-f]+ Bank (?P<bank>\d+): "
-    r"(?P<status>[0-9a-f]{16})\b"
+    r"(?:(?:mce: )?\[Hardware Error\]: +|EDAC [\w-]+ MC\d+: )"
+    r"(?P<text>CPU ?(?P<cpu>\d+): Machine Check(?: Exception| Event)?: [0-9a-f]+ Bank (?P<bank>\d+): "
+    r"(?P<status>[0-9a-f]{16})\b)"
 )
 _VERDICT = re.compile(
-    r"\[Hardware Error\]: (?P<text>(?P<corrected>Corrected error|It has been corrected)"
+    r"(?:mce: )?(?:\{\d{1,9}\})?\[Hardware Error\]: +(?P<text>(?P<corrected>Corrected error|It has been corrected)"
     r"|(?P<deferred>Deferred error)|(?P<uncorrected>Uncorrected, )"
     r"|event severity: (?P<severity>\w+))(?P<rest>.*)"
 )
@@ -21,7 +24,7 @@ _UNCORRECTED = 1 << 61
 
 def edac(line: str) -> KernelEvent | None:
     """What a memory controller counted; a controller's name, for which a label stands behind."""
-    found = _EDAC.search(line)
+    found = _EDAC.match(line)
     if not found:
         return None
     what = "corrected" if found["word"] == "CE" else "uncorrected"
@@ -30,7 +33,7 @@ def edac(line: str) -> KernelEvent | None:
 
 def poisoned(line: str) -> KernelEvent | None:
     """A page that the kernel took away because its memory is wrong."""
-    found = _POISON.search(line)
+    found = _POISON.match(line)
     if not found:
         return None
     text = found[0].strip()
@@ -45,13 +48,13 @@ def machine_check(line: str) -> KernelEvent | None:
     The other lines of a record (its head, registers, addresses) say nothing of that: a corrected
     event has the same head.
     """
-    status = _STATUS.search(line)
+    status = _STATUS.match(line)
     if status:
         uncorrected = int(status["status"], 16) & _UNCORRECTED
         what = "uncorrected" if uncorrected else "corrected"
         device = f"CPU {status['cpu']} bank {status['bank']}"
-        return KernelEvent("machine-check", status[0].strip(), device=device, what=what)
-    found = _VERDICT.search(line)
+        return KernelEvent("machine-check", status["text"].strip(), device=device, what=what)
+    found = _VERDICT.match(line)
     if not found:
         return None
     if found["severity"]:

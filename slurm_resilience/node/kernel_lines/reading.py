@@ -16,6 +16,7 @@ from slurm_resilience.node.kernel_lines.nvidia import LOST, RECOVERY_CHANGED, an
 
 MOST_EVENTS = 4096
 """Different ones; the oldest go first."""
+_DRIVER = "NVRM: "
 _LINES_OF_A_MESSAGE = 3
 _ONE_TIMEOUT_S = 5.0
 """A driver tells of its queues one by one, all within this."""
@@ -56,15 +57,15 @@ class Reading:
 
     def _end_of_message(self, line: str) -> KernelEvent | None:
         """A log file has the lines of one message apart; the kernel's own record together."""
-        if "NVRM" not in line:
+        if not line.startswith(_DRIVER):
             return None
         gpu, left = announced(line), self._announced[1]
-        if gpu and "NVRM: The NVIDIA GPU" in line:
+        if gpu and line.startswith("NVRM: The NVIDIA GPU"):
             self._announced = (gpu, _LINES_OF_A_MESSAGE)
             return None
         place = self._announced[0] if left > 0 else ""
         self._announced = (place, left - 1)
-        if LOST not in line:
+        if not line.startswith(_DRIVER + LOST):
             return None
         self._announced = ("", 0)
         return KernelEvent("gpu-lost", f"GPU has {LOST}", pci=place or None)

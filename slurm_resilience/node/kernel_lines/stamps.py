@@ -14,6 +14,21 @@ _NAMED_DAY = re.compile(
 _ISO = re.compile(
     r"(?P<day>\d{4}-\d\d-\d\d)[T ](?P<clock>\d\d:\d\d:\d\d)(?:[.,]\d+)?(?P<zone>Z|[+-]\d\d:?\d\d)?"
 )
+_CLOCK = r"\d\d:\d\d:\d\d(?:[.,]\d+)?"
+_DAY = rf"(?:\w{{3}} )?\w{{3}} +\d{{1,2}} {_CLOCK}"
+_BOOT = r"\[ *\d{1,12}\.\d{1,9}\] *(?:\[ *[TC]\d{1,10}\] *)?"
+"""Seconds since boot, and what printk may put behind them: whose line it is."""
+_HEAD = re.compile(
+    r"(?:<\d{1,3}>(?:1 )?)?(?P<level>[a-z]{3,8} *:[a-z]{3,8} *: *)?"
+    rf"(?:(?P<dmesg>{_BOOT}|\[{_DAY} \d{{4}}\] *"
+    rf"|\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d,\d+[+-]\d\d:?\d\d )"
+    rf"|\[?(?:\w{{3}} )?\d{{4}}-\d\d-\d\d[T ]{_CLOCK}(?:Z|[+-]\d\d:?\d\d)?\]?(?: [A-Z]{{3,5}})? +|{_DAY} +)?"
+    r"(?:(?P<kernel>(?:[\w.-]{1,64} )?kernel(?:\[\d+\])?(?:: *| - - - ))"
+    r"|[\w.-]{1,64} (?P<program>(?=[\w.@/-]{1,64}\[\d{1,10}\]: )))?"
+    rf"(?P<uptime>{_BOOT})?"
+)
+_LABEL = re.compile(r"[\w.-]{1,64}: ")
+"""What pdsh and srun put before a node's or a task's lines."""
 _BEFORE_MESSAGE = 120
 """A time that stands later in a line is part of the message."""
 _MOST_DIGITS = 18
@@ -45,10 +60,12 @@ def plain_line(line: str) -> str:
     message, then = entry.get("MESSAGE"), str(entry.get("__REALTIME_TIMESTAMP", ""))
     if not isinstance(message, str):
         return line
+    whose = entry.get("SYSLOG_IDENTIFIER", "kernel")
+    told = f"node {whose}: " if whose == "kernel" else f"node {whose}[{entry.get('_PID', 0)}]: "
     if not (then.isascii() and then.isdigit() and len(then) < _MOST_DIGITS):
-        return message
+        return told + message
     day = datetime.fromtimestamp(int(then) // 1_000_000, tz=timezone.utc)
-    return f"{day:%Y-%m-%dT%H:%M:%S}Z {message}"
+    return f"{day:%Y-%m-%dT%H:%M:%S}Z {told}{message}"
 
 
 def stamp_of(line: str) -> Stamp:
@@ -78,10 +95,24 @@ def stamp_of(line: str) -> Stamp:
     return Stamp(float(uptime["s"]), float(uptime["s"])) if uptime else NO_STAMP
 
 
-def message_of(line: str) -> str:
-    """A line without the head that /dev/kmsg puts before it, its own line ends restored."""
+def message_of(line: str) -> tuple[str, bool]:
+    """
+    A line without its head, and whether it has one that a log of the kernel has.
+
+    What another program than the kernel says keeps that one's name in front, with its number.
+    """
     kmsg = _KMSG.match(line)
-    return line[kmsg.end() :].replace("\\x0a", "\n") if kmsg else line
+    if kmsg:
+        return line[kmsg.end() :].replace("\\x0a", "\n"), True
+    line = line.strip()
+    head = _HEAD.match(line)
+    label = _LABEL.match(line)
+    if label and not (head and head.end()):
+        head = _HEAD.match(line, label.end())
+    if not (head and head.end() > head.start()):
+        return line, False
+    is_known = any(head[group] for group in ("level", "kernel", "dmesg", "uptime", "program"))
+    return line[head.end() :], is_known
 
 
 def _on_the_clock(day: str, clock: str, zone: str) -> Stamp:

@@ -14,17 +14,19 @@ _NVME_MESSAGES: tuple[tuple[str, re.Pattern[str]], ...] = (
         ),
     ),
     ("reset", re.compile(r"controller is down; will reset")),
-    ("timeout", re.compile(r"I/O (?:tag )?\d+ .*timeout")),
+    ("timeout", re.compile(r"I/O (?:tag )?\d+ [^\[\]]{0,80}?\btimeout")),
 )
 _BLOCK = re.compile(
-    r"(?:critical (?P<word>medium|target) error|I/O error), dev (?P<device>[\w!-]+), .*"
+    r"(?:(?:blk_update_request|print_req_error|end_request): )?"
+    r"(?P<text>(?:critical (?P<word>medium|target) error|I/O error), dev (?P<device>[\w!.-]{1,64}),"
+    r" (?:sector|logical block) \d+.*)"
 )
 _NO_DISK = ("sr", "fd", "loop", "ram", "zram", "nbd", "scd")
 """Drives without a medium, and images in files: what they say is no fault of the node."""
 
 _FILE_SYSTEM = re.compile(
-    r"(?P<type>EXT[234]-fs|XFS|BTRFS|F2FS-fs)(?: error| warning| critical)?:? "
-    r"\((?:device )?(?P<device>[^):\s]{1,64})[^)]{0,64}\):? ?(?P<rest>.*)"
+    r"(?:EXT[234]-fs|XFS|BTRFS|F2FS-fs)(?::? (?P<word>error|warning|critical|info))?:? "
+    r"\((?:device )?(?P<device>[\w!.-]{1,64})(?:: state \w{1,16})?\):? ?(?P<rest>.*)"
 )
 _FILE_SYSTEM_MESSAGES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("not-mounted", re.compile(r"open_ctree failed|mount failed|SB validate failed")),
@@ -35,30 +37,29 @@ _FILE_SYSTEM_MESSAGES: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "shut-down",
         re.compile(
+            r"(?:[A-Z][\w/ -]{9,60}\(0x[0-9a-f]+\) detected at .{1,160}|I/O Error Detected)[.,] *"
             r"Shutting down filesystem|Filesystem has been shut down|xfs_do_force_shutdown"
         ),
     ),
     (
         "error",
         re.compile(
-            r"EXT[234]-fs error|Corruption (?:of|detected|warning)|metadata I/O error"
-            r"|log I/O error|I/O error while writing superblock|BTRFS critical|BTRFS error|Metadata (?:CRC|corruption)"
+            r"Corruption (?:of|detected|warning)|metadata I/O error|log I/O error"
+            r"|I/O error while writing superblock|Metadata (?:CRC|corruption)"
         ),
     ),
 )
 _NO_PATH = re.compile(r"block (?P<device>nvme\d+\w*): no available path - failing I/O")
-_ARRAY = re.compile(
-    r"md/(?P<level>raid\d+):?(?P<device>md\w*): Disk failure on (?P<disk>\w+)(?P<rest>.*)"
-)
-_RECLAIM = re.compile(r"nfs4_reclaim_open_state: Lock reclaim failed")
-_NFS = re.compile(r"nfs: server (?P<server>\S+) (?P<what>not responding\b.*|OK\b)")
+_ARRAY = re.compile(r"md/raid\d+:?(?P<device>md\w*): Disk failure on (?P<disk>\w+)(?P<rest>.*)")
+_RECLAIM = re.compile(r"(?:NFS: )?(?P<text>nfs4_reclaim_open_state: Lock reclaim failed)")
+_NFS = re.compile(r"nfs: server (?P<server>[\w.:%-]{1,255}) (?P<what>not responding\b.*|OK\b)")
 
 
 def nvme(line: str) -> KernelEvent | None:
     """A controller that stumbles or is gone."""
-    found = _NVME.search(line)
+    found = _NVME.match(line)
     what = found and next(
-        (what for what, pattern in _NVME_MESSAGES if pattern.search(found["rest"])), None
+        (what for what, pattern in _NVME_MESSAGES if pattern.match(found["rest"])), None
     )
     if not found or not what:
         return None
@@ -67,22 +68,22 @@ def nvme(line: str) -> KernelEvent | None:
 
 def block(line: str) -> KernelEvent | None:
     """What a disk did not do as it was asked."""
-    found = _BLOCK.search(line)
+    found = _BLOCK.match(line)
     if not found or found["device"].rstrip("0123456789") in _NO_DISK:
         return None
     what = found["word"] or "io"
-    return KernelEvent("disk", found[0].strip(), device=found["device"], what=what)
+    return KernelEvent("disk", found["text"].strip(), device=found["device"], what=what)
 
 
 def no_path(line: str) -> KernelEvent | None:
     """A disk whose last controller is gone."""
-    found = _NO_PATH.search(line)
+    found = _NO_PATH.match(line)
     return found and KernelEvent("disk", found[0], device=found["device"], what="gone")
 
 
 def array(line: str) -> KernelEvent | None:
     """An array that lost a disk: one that goes on without it, or one that cannot."""
-    found = _ARRAY.search(line)
+    found = _ARRAY.match(line)
     if not found:
         return None
     what = "array-failed" if "failing array" in found["rest"] else "array-degraded"
@@ -91,24 +92,25 @@ def array(line: str) -> KernelEvent | None:
 
 def file_system(line: str) -> KernelEvent | None:
     """A file system that found itself damaged, gave up, or could not be mounted."""
-    found = _FILE_SYSTEM.search(line)
-    what = found and next(
-        (what for what, pattern in _FILE_SYSTEM_MESSAGES if pattern.search(found[0])), None
-    )
-    if not found or not what or found["device"].rstrip("0123456789") in _NO_DISK:
+    found = _FILE_SYSTEM.match(line)
+    if not found:
+        return None
+    messages = (what for what, pattern in _FILE_SYSTEM_MESSAGES if pattern.match(found["rest"]))
+    what = next(messages, "error" if found["word"] in {"error", "critical"} else None)
+    if not what or found["device"].rstrip("0123456789") in _NO_DISK:
         return None
     return KernelEvent("file-system", found[0].strip(), device=found["device"], what=what)
 
 
 def nfs_locks(line: str) -> KernelEvent | None:
     """Locks that a file server did not give back after its restart."""
-    found = _RECLAIM.search(line)
-    return found and KernelEvent("nfs", found[0], what="locks-lost")
+    found = _RECLAIM.match(line)
+    return found and KernelEvent("nfs", found["text"], what="locks-lost")
 
 
 def nfs(line: str) -> KernelEvent | None:
     """A file server that went silent, or came back."""
-    found = _NFS.search(line)
+    found = _NFS.match(line)
     if not found:
         return None
     what = "answers" if found["what"] == "OK" else "silent"

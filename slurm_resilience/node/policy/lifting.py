@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from slurm_resilience.node.checks import CHECKS
 from slurm_resilience.node.findings import Severity, is_unfit
 from slurm_resilience.node.kernel_lines import KernelEvent
+from slurm_resilience.node.kernel_lines.reading import is_recovery
 from slurm_resilience.node.policy.reason import Reason, parse_reason, short, written
 from slurm_resilience.node.policy.standing import Situation, Standing
 from slurm_resilience.node.policy.strikes import LOOP, Strike, Thing, is_same, times
@@ -58,7 +59,7 @@ def is_restarted(events: Iterable[KernelEvent], thing: Thing, *, after: int) -> 
     return any(
         event.kind == "driver-loaded"
         or (
-            event.kind == "gpu-reset"
+            (event.kind == "gpu-reset" or is_recovery(event))
             and is_same(Thing("", event.uuid or "", event.pci or ""), thing)
         )
         for event in events

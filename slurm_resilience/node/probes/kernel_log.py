@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SORTS = (
-    (b"NVRM", b"SXid", b"GPU reset executed"),
+    (b"NVRM", b"SXid"),
     (b"mlx5_core",),
     (b"blocked for more than",),
 )
@@ -61,11 +61,22 @@ def read(path: str, *, everything: bool = False) -> list[tuple[int, int, str]]:
 def _keep(record: bytes, sorts: tuple[tuple[bytes, ...], ...], kept: list[list[bytes]]) -> None:
     for marks, records in zip(sorts, kept):  # noqa: B905 - as many
         if any(mark in record for mark in marks):
-            if not any(all(mark in record for mark in marks) for marks in NOISE):
+            if _is_of_kernel(record) and not any(
+                all(mark in record for mark in marks) for marks in NOISE
+            ):
                 records.append(record)
                 if len(records) > 2 * MOST_RECORDS:
                     del records[:-MOST_RECORDS]
             return
+
+
+def _is_of_kernel(record: bytes) -> bool:
+    """
+    Whether no program wrote it into /dev/kmsg, as journald does with what users tell it.
+
+    `prio` is eight times the facility and the level, and the kernel's own facility is 0.
+    """
+    return record[:1].isdigit() and record[1:2] == b","
 
 
 def _from_file(descriptor: int) -> list[bytes]:
