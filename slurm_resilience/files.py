@@ -15,12 +15,12 @@ def replace(
     Put *data* at *path* so that a crash leaves the old file or the new one.
 
     The file and its directory are fsynced: after return the new content survives a power loss.
-    *owner* (user id, group id): whose it will be, *mode* then being exact; None: the caller's, with
+    *owner* (user id, group id): whose it will be, in a folder that may be theirs: *mode* is then exact,
+    and whatever stands under the fresh file's name raises `FileExistsError`. None: the caller's, with
     the caller's umask.
     """
     fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
-    fresh.unlink(missing_ok=True)  # what an earlier process of this number left
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | (os.O_EXCL if owner else os.O_TRUNC)
     descriptor = os.open(fresh, flags, 0o600 if owner else mode)
     try:
         with os.fdopen(descriptor, "wb") as file:

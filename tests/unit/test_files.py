@@ -37,25 +37,24 @@ def test_mode_and_owner_are_exact_where_an_owner_is_named(tmp_path: Path) -> Non
     assert (path.stat().st_uid, path.stat().st_gid) == (os.geteuid(), os.getegid())
 
 
-@pytest.mark.parametrize("planted", ["left over", "second name", "link"])
-def test_what_stands_under_the_name_of_the_fresh_file_is_not_written_to(
+@pytest.mark.parametrize("planted", ["second name", "link"])
+def test_what_is_written_for_another_goes_through_no_planted_file(
     tmp_path: Path, planted: str
 ) -> None:
-    """A file of somebody else that was given this name as well keeps its content."""
+    """A file that was given the fresh file's name as well keeps content and owner."""
     other, path = tmp_path / "other", tmp_path / "a"
     other.write_bytes(b"theirs")
     fresh = tmp_path / f".a.{os.getpid()}.new"
-    if planted == "left over":
-        fresh.write_bytes(b"half")
-    elif planted == "second name":
+    if planted == "second name":
         fresh.hardlink_to(other)
     else:
         fresh.symlink_to(other)
 
-    replace(path, b"ours")
+    with pytest.raises(FileExistsError):
+        replace(path, b"ours", owner=(os.geteuid(), os.getegid()))
 
-    assert (other.read_bytes(), path.read_bytes()) == (b"theirs", b"ours")
-    assert sorted(tmp_path.iterdir()) == [path, other]
+    assert other.read_bytes() == b"theirs"
+    assert not path.exists()
 
 
 def test_nothing_is_left_where_the_place_is_taken(tmp_path: Path) -> None:
