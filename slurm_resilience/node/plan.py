@@ -11,6 +11,7 @@ from __future__ import annotations
 import marshal
 import os
 import sys
+import zlib
 
 from slurm_resilience import __version__, places
 from slurm_resilience.node.state import kept
@@ -168,8 +169,12 @@ def nvml_arguments(profile: str) -> dict[str, bool]:
 def compiled(node: str) -> dict[str, Any] | None:
     """The plan that somebody left for *node*, where it still fits the configuration file."""
     raw = kept.read(COMPILED) if os.geteuid() == 0 else None
+    digest, _, content = (raw or b"").partition(b"\n")
+    # A damaged disk flips bits; whoever wants to harm the file and could would be root.
+    if not content or digest != _digest(content):
+        return None
     try:
-        plan: dict[str, Any] = marshal.loads(raw) if raw else {}  # noqa: S302
+        plan: dict[str, Any] = marshal.loads(content)  # noqa: S302
     except (ValueError, EOFError, TypeError):
         return None
     return plan if plan and plan.get("stamp") == stamp(node) else None
@@ -178,7 +183,12 @@ def compiled(node: str) -> dict[str, Any] | None:
 def leave(plan: dict[str, Any]) -> None:
     """Leave a plan for the next hook; only root has hooks."""
     if plan["stamp"] is not None:
-        kept.write(COMPILED, marshal.dumps(plan))
+        content = marshal.dumps(plan)
+        kept.write(COMPILED, _digest(content) + b"\n" + content)
+
+
+def _digest(content: bytes) -> bytes:
+    return b"%d %08x" % (len(content), zlib.crc32(content))
 
 
 def stamp(node: str) -> list[Any] | None:

@@ -1,0 +1,65 @@
+"""What users and a failing disk can do to a node's memory and log: the shims as slurmd runs them."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.node.conftest import Machine
+
+GO_ON, STOP = 0, 1
+XID = "NVRM: Xid (PCI:0000:1b:00): 79, pid=1, name=p, GPU has fallen off the bus"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"NVRM: Xid (PCI:[27781]: segfault at 0 ip 0 sp 0 error 6 in {XID}[400000+1000]",
+        f"overlayfs: failed to resolve '{XID}': -2",
+        f"oom-kill:constraint=CONSTRAINT_MEMCG,task_memcg=/{XID},task=x,pid=4,uid=61001",
+    ],
+    ids=["process", "file", "cgroup"],
+)
+def test_a_users_names_in_the_kernel_log_cost_no_node(machine: Machine, line: str) -> None:
+    """The kernel writes down what users call their things."""
+    machine.log(line)
+
+    for hook in ("prolog", "health", "prolog"):
+        done = machine.hook(hook)
+        assert (done.returncode, done.stdout) == (GO_ON, "")
+        assert "Xid" not in done.stderr
+
+
+def test_a_users_names_settle_no_fault(machine: Machine) -> None:
+    """A file called like the driver's first words is no driver that was loaded again."""
+    machine.log(XID)
+    machine.log("x[7]: segfault at 0 ip 0 sp 0 error 6 in NVRM: loading NVIDIA UNIX Open[4+1]")
+
+    assert machine.hook("prolog").returncode == STOP
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda plan: plan[: len(plan) // 2],
+        lambda plan: plan.replace(b"kernel_log", b"kernel_lof"),
+        lambda plan: plan.replace(b"probe_s", b"probe_r"),
+        lambda plan: plan.replace(b"kmsg", b"kmsf"),
+        lambda plan: plan.partition(b"\n")[2],
+        lambda _: b"",
+    ],
+    ids=["cut short", "a probe", "a key", "a path", "no digest", "empty"],
+)
+def test_a_damaged_plan_is_made_anew(
+    machine: Machine, damage: Callable[[bytes], bytes]
+) -> None:
+    """A bit that a disk flips neither breaks the hooks nor changes what they look at."""
+    assert machine.hook("prolog").returncode == GO_ON
+    plan = machine.state / "plan"
+    whole = plan.read_bytes()
+    plan.write_bytes(damage(whole))
+    assert plan.read_bytes() != whole
+
+    done = machine.hook("prolog")
+
+    assert (done.returncode, done.stdout, done.stderr) == (GO_ON, "", "")
+    assert plan.read_bytes() == whole
