@@ -56,7 +56,7 @@ NEAR_WORDS = (
     b"(IP:", b"with IP", b"t allocate", b"bad_alloc", b"oo many", b"IncompleteB", b"nexpected",
     b"runcated", b"oss is", b"infinite", b"found Inf", b"at minimum", b"detected", b" execute",
     b"fatal", b"async event", b"provider", b"SIG", b"imeout", b"wrong type", b"tion abort",
-    b"barrier",
+    b"barrier", b"ninja: b", b"g extension", b"ared libr", b"new thread", b"missing ranks",
 )  # fmt: skip
 """Whatever meets a rule holds at least one of these."""
 COOLER = {

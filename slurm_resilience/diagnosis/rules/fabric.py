@@ -124,6 +124,12 @@ NETWORK_FALLOUT = (
         "fallout", weight=2,
     ),
     Row(
+        "horovod-stalled", r"\[missing ranks: ?(?P<ranks>\d+(?:, \d+)*)",
+        "software", "same-nodes", "these ranks did not come to a collective of Horovod; who reports it is a victim",
+        "horovod/horovod#534", "HorovodBroadcast_fully_connected_weights_0 [missing ranks: 0]",
+        "fallout", "named",
+    ),
+    Row(
         "collective-timeout",
         r"caught collective operation timeout|detected by watchdog at work|Timeout at NCCL work"
         r"|Timed out waiting \d+ms for (?:recv|send)|NCCL communicator was aborted"

@@ -35,4 +35,24 @@ PROGRAM_ROWS = (
         "SchedMD/slurm src/slurmd/slurmstepd", "slurmstepd: error: execve(): torchrun: No such file or directory",
         confidence="high", ended=(126, 127),
     ),
+    Row(
+        "library-missing", r"error while loading shared libraries: ", "user-error", "stop",
+        "a shared library is not there: load its module or set LD_LIBRARY_PATH; where only some nodes say so,"
+        " their software differs: exclude them",
+        "FXIhub/condor#3",
+        "spsim: error while loading shared libraries: libcudart.so.6.5: cannot open shared object file: No such file or directory",
+        weight=2, confidence="high",
+    ),
+    Row(
+        "extension-not-built", r"ninja: build stopped: |Error building extension '", "user-error", "stop",
+        "a C++ or CUDA extension did not compile: mend compiler and CUDA_HOME, and build it before the job",
+        "deepspeedai/DeepSpeed#6912", "RuntimeError: Error building extension 'fused_adam'",
+    ),
+    Row(
+        "no-more-threads",
+        r"(?:[Tt]hread creation|pthread_create) failed.*Resource temporarily unavailable|can't start new thread",
+        "user-error", "stop",
+        "no thread could be started: raise the limit (ulimit -u), or start fewer (OMP_NUM_THREADS, loader workers)",
+        "QingyongHu/RandLA-Net#177", "libgomp: Thread creation failed: Resource temporarily unavailable", weight=2,
+    ),
 )  # fmt: skip

@@ -69,7 +69,9 @@ SLURM_CAUSES = (
         r"Unable to layout tasks on given cpus|failed to distribute tasks|Requested node configuration is not available"
         r"|Invalid generic resource \(gres\)|Memory required by task is not available|More processors requested than permitted"
         r"|Invalid numeric value|CPU count per node can not be satisfied|Requested partition configuration not available"
-        r"|[Ii]nvalid (?:partition|account|qos|QOS|reservation|node name|feature) ",
+        r"|[Ii]nvalid (?:partition|account|qos|QOS|reservation|node name|feature) "
+        r"|Memory specification can not be satisfied|submission failed: Job violates accounting/QOS policy"
+        r"|(?:sbatch|srun|salloc): fatal: .* mutually exclusive",
         "user-error", "stop", "Slurm cannot place what was asked for: mend tasks, CPUs, memory or GPUs",
         "snakemake/snakemake-executor-plugin-slurm#225",
         "srun: error: Task launch for StepId=125452.4 failed on node node01: Unable to layout tasks on given cpus",
