@@ -1,4 +1,4 @@
-"""Log files, error files and incidents on disk -> what `policy` judges."""
+"""Log files on disk -> what `policy` judges."""
 
 import os
 import re

@@ -38,12 +38,12 @@ def diagnose(
     """
     The verdict on an attempt that ended by itself.
 
-    *ends* in the order in which the nodes ended; *launcher*: last lines of srun, which name no
-    node that one may trust; *nodes*: all of the attempt, where they are more than ended.
+    *ends* in the order in which the nodes ended; *launcher*: last lines of srun; *nodes*: all of
+    the attempt, where they are more than ended: only these may be suspects.
     """
     known = tuple(nodes) or tuple(end.node for end in ends)
     said = [one for index, end in enumerate(ends) for one in _of_node(end, index)]
-    said += _stream(launcher, Said("", _file(len(ends))))
+    said += _stream(launcher, _place(len(ends)), None)
     found = decide(Left(tuple(said), nodes=known))
     suspects: dict[str, Suspect] = {}
     for one in found.suspects:
@@ -68,37 +68,38 @@ def diagnose(
 
 def _of_node(end: NodeEnd, index: int) -> Iterator[Said]:
     """What a node's files and streams say, what is most likely to hold the cause first."""
-    place = Said("", _file(index), node=end.node)
-    for error in sorted(end.errors, key=lambda error: error.at):
-        yield from _stream(error.message.splitlines(), place)
+    errors = sorted(end.errors, key=lambda error: error.at)
     status = [f"{end.node}: exit code {end.status}"] if end.status else []
-    yield from _stream([*end.stderr, *status], place)
-    yield from _stream(end.stdout, place)
+    streams = [error.message.splitlines() for error in errors]
+    for number, lines in enumerate([*streams, [*end.stderr, *status], end.stdout]):
+        yield from _stream(lines, f"{_place(index)}.{number:03}", end.node)
 
 
-def _file(index: int) -> str:
-    """A name that sorts as the nodes ended."""
+def _place(index: int) -> str:
+    """Sorts as the nodes ended."""
     return f"{index:06}"
 
 
-def _stream(raw: Sequence[str], place: Said) -> Iterator[Said]:
-    lines = [clean(part.encode()) for line in raw for part in line.split("\r")]
+def _stream(raw: Sequence[str], place: str, node: str | None) -> Iterator[Said]:
+    lines = [
+        clean(part.encode("utf-8", "replace")) for line in raw for part in line.split("\r")
+    ]
     for number, line in enumerate(lines):
         row = row_of(line)
         if row is None and not matters(line):
             continue
-        if SURVIVED.search(line) or DONE.search(line) or (row and row.role in _OF_SLURM):
+        if DONE.search(line) or (row and row.role in _OF_SLURM):
             continue
         before = lines[max(0, number - BEFORE) : number]
         stamps = map(seconds_of, [line, *reversed(before)])
         yield Said(
             line,
-            place.file,
+            place,
             offset=number,
             at=next((stamp for stamp in stamps if stamp is not None), None),
             survived=goes_on("\n".join(lines[number + 1 :]).encode()),
             before=tuple(before),
-            node=place.node,
+            node=node,
         )
 
 

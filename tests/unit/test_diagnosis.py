@@ -337,7 +337,9 @@ def test_error_files_speak_in_order_of_time() -> None:
     late = RankError("Traceback (most recent call last):\nValueError: late", at=20.0)
     early = RankError("Traceback (most recent call last):\nValueError: early", at=10.0)
 
-    verdict = diagnose([NodeEnd("n1", status=1, errors=(late, early))])
+    printed = ("Traceback (most recent call last):", "ValueError: printed")
+
+    verdict = diagnose([NodeEnd("n1", status=1, stderr=printed, errors=(late, early))])
 
     assert "ValueError: early" in verdict.reason
 

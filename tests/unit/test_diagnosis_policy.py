@@ -60,6 +60,14 @@ AT_WORK = "[rank{0}]:[E321 02:07:08.465 ProcessGroupNCCL.cpp:1664] [PG ID {1} PG
         ),
         (
             (
+                TIMEOUT.format(0, 1580),
+                "terminate called after throwing an instance of 'c10::DistBackendError'",
+                "E0321 02:12:38.8 api.py:826] failed (exitcode: -6) local_rank: 0 (pid: 9) of binary: python",
+            ),
+            "collective-timeout",
+        ),
+        (
+            (
                 "srun: error: n1: task 0: Exited with exit code 1",
                 "[E x] failed (exitcode: -11) local_rank: 0 (pid: 1) of binary: python",
             ),
@@ -75,7 +83,7 @@ AT_WORK = "[rank{0}]:[E321 02:07:08.465 ProcessGroupNCCL.cpp:1664] [PG ID {1} PG
     ],
     ids=[
         "cause before fallout", "by time, not by place", "a broken part explains it",
-        "but not hours later", "Slurm outranks text", "exit status last", "told to end, then killed",
+        "but not hours later", "Slurm outranks text", "what torch aborts for", "exit status last", "told to end, then killed",
     ],
 )  # fmt: skip
 def test_the_first_cause_decides(lines: tuple[str, ...], cause: str) -> None:
