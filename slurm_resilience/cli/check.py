@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 FIT, UNFIT, UNDECIDED = 0, 1, 3
 HOOKS = ("prolog", "epilog", "health")
 MOST_BYTES = 64 << 20
+_NODE_NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 Verdict = Literal["fit", "unfit", "undecided"]
 
@@ -142,6 +144,8 @@ def _learn(arguments: argparse.Namespace) -> int:
         names = expand(nodes)
     except ValueError as error:
         raise UsageError(f"--nodes {nodes!r}: {error}") from error
+    if wrong := [name for name in names if not _NODE_NAME.fullmatch(name)]:
+        raise UsageError(f"--nodes {nodes!r}: {wrong[0]!r} is no name of a node")
     if not names:
         raise UsageError('--nodes: no node is named; for example "gpu[001-128]"')
     config = load(arguments.config).at(here())

@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 MOST_NODES = 65536
-"""In one range, as in Slurm itself: more is a slip of the keyboard."""
+"""In one host list, as in one range of Slurm's: more is a slip of the keyboard."""
+_MOST_RANGES = 8
+_MOST_SHOWN = 80
 
 _PART = re.compile(r"(?:[^,\[\]]|\[[^\[\]]*\])+")
 _RANGES = re.compile(r"\[([^\[\]]*)\]")
-_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?", re.ASCII)
 
 
 def expand(text: str) -> tuple[str, ...]:
@@ -18,9 +21,13 @@ def expand(text: str) -> tuple[str, ...]:
     Raises `ValueError` where it is not a host list.
     """
     parts = _PART.findall(text)
-    if ",".join(parts) != text:
-        raise ValueError(f"not a host list: {text!r}")
-    return tuple(name for part in parts for name in _names(part))
+    if ",".join(parts) != text or any(part.count("[") > _MOST_RANGES for part in parts):
+        raise ValueError(f"not a host list: {_shown(text)}")
+    names = (name for part in parts for name in _names(part))
+    found = tuple(islice(names, MOST_NODES + 1))
+    if len(found) > MOST_NODES:
+        raise ValueError(f"more than {MOST_NODES} nodes: {_shown(text)}")
+    return found
 
 
 def _names(part: str) -> Iterator[str]:
@@ -32,10 +39,14 @@ def _names(part: str) -> Iterator[str]:
     for word in found[1].split(","):
         limits = _RANGE.fullmatch(word)
         if not limits:
-            raise ValueError(f"not a host list: {part!r}")
+            raise ValueError(f"not a host list: {_shown(part)}")
         first, last = limits[1], limits[2] or limits[1]
-        if int(last) - int(first) >= MOST_NODES:
-            raise ValueError(f"more than {MOST_NODES} nodes: {part!r}")
+        if int(last) < int(first):
+            raise ValueError(f"not a host list, {word} runs backwards: {_shown(part)}")
         for number in range(int(first), int(last) + 1):
             for rest in _names(after):
                 yield f"{before}{number:0{len(first)}d}{rest}"
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…")

@@ -89,3 +89,12 @@ def test_facts_are_what_check_takes() -> None:
 
 def recorded(name: str) -> bytes:
     return (RECORDED / f"{name}.json").read_bytes()
+
+
+@pytest.mark.parametrize("nodes", ["n1: {}\nevil: 1", "n[1-9999][1-9999]", "n[5-3]", "n 1"])
+def test_only_names_of_nodes_get_a_profile(nodes: str) -> None:
+    """What is pasted into a configuration holds what was asked for, and nothing beside."""
+    done = run("facts", "--learn", "--nodes", nodes)
+
+    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)
+    assert b"--nodes" in done.stderr

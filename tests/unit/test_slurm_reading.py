@@ -7,7 +7,7 @@ import pytest
 
 from slurm_resilience.errors import SlurmError, SlurmSilentError
 from slurm_resilience.slurm.configuration import read_configuration
-from slurm_resilience.slurm.hostlist import expand
+from slurm_resilience.slurm.hostlist import MOST_NODES, expand
 from slurm_resilience.slurm.reading import read_jobs, read_nodes
 from slurm_resilience.slurm.states import node_state
 from slurm_resilience.slurm.values import Job
@@ -321,9 +321,30 @@ def test_host_lists(text: str, names: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["n[1-", "n[a]", "n]1", "n[1-2,]", ",", "n1,", "n[1-99999999]"]
+    ("text", "why"),
+    [
+        ("n[1-", "not a host list"),
+        ("n[a]", "not a host list"),
+        ("n]1", "not a host list"),
+        ("n[1-2,]", "not a host list"),
+        (",", "not a host list"),
+        ("n1,", "not a host list"),
+        ("n[5-3]", "5-3 runs backwards"),
+        ("n[1-99999999]", "more than 65536 nodes"),
+        ("n[1-9999][1-9999][1-9999]", "more than 65536 nodes"),
+        (",".join(["n[1-9999]"] * 7), "more than 65536 nodes"),
+        ("n" + "[1]" * 2000, "not a host list"),
+        (f"n[{'9' * 6000}]", "not a host list"),
+    ],
+    ids=lambda text: text[:30],
 )
-def test_what_is_no_host_list(text: str) -> None:
-    """It is refused, not guessed at."""
-    with pytest.raises(ValueError, match=r"not a host list|more than 65536"):
+def test_what_is_no_host_list(text: str, why: str) -> None:
+    """It is refused in one short line, at once, and not guessed at."""
+    with pytest.raises(ValueError, match=why) as refused:
         expand(text)
+    assert len(str(refused.value)) < 160
+
+
+def test_as_many_nodes_as_slurm_has() -> None:
+    """The largest list that it takes."""
+    assert len(expand("n[00001-65536]")) == MOST_NODES
