@@ -13,6 +13,7 @@ local function with_resilience(job_desc, part_list)
     local is_done, why = is_loaded, resilience
     if is_loaded then
         is_done, why = pcall(function()
+            -- resilience.ALIKE = { gpu = true } -- partitions whose nodes may be avoided: docs/job_submit.md
             resilience.submit(slurm, job_desc, part_list)
         end)
     end

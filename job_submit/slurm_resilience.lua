@@ -18,8 +18,14 @@ local resilience = {}
 resilience.SIGNAL = "B:USR2@120"
 
 -- Nodes to avoid: one name a line, where wanted with `until=<Unix seconds>` behind it; `#` begins a
--- comment. Only root may be able to write it, and the folder that it lies in. Absent: none.
+-- comment. Absent: none. A script cannot see whose a file is, nor of what kind: keep the folder and
+-- the file root's own, modes 755 and 644.
 resilience.AVOID = "/etc/slurm-resilience/avoid-nodes"
+
+-- Partitions in which any node can take the place of any other: the same GPUs, memory and CPUs. A
+-- script does not see what a node has, and Slurm refuses a job that asks for what is on the excluded
+-- nodes alone; so nodes are avoided in these partitions only: { gpu = true, ["gpu-long"] = true }
+resilience.ALIKE = {}
 
 -- ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -31,6 +37,7 @@ local MOST_NODES = 20000
 -- Slurm's largest values stand for "not said" (NO_VAL, INFINITE and their kin).
 local UNSAID_16 = 0xfff0
 local UNSAID_32 = 0xfffffff0
+local NO_SUCH_FILE = 2
 
 local function takes_part(comment)
     for word in string.gmatch(comment or "", "%S+") do
@@ -96,14 +103,19 @@ end
 
 -- Names in the file that are due now, or nil and why it is not used.
 local function avoided(path, now)
-    local file = io.open(path, "r")
+    local file, unopened, number_of_error = io.open(path, "r")
     if not file then
-        return {}
+        return number_of_error == NO_SUCH_FILE and {} or nil, unopened
     end
-    local text = file:read(MOST_BYTES + 1) or ""
+    -- A folder can be opened, and not be read; an empty file has no text, and no error.
+    local text, unread = file:read(MOST_BYTES + 1)
     file:close()
+    if unread then
+        return nil, path .. ": " .. unread
+    end
+    text = text or ""
     if #text > MOST_BYTES then
-        return nil, "larger than " .. MOST_BYTES .. " bytes"
+        return nil, path .. ": larger than " .. MOST_BYTES .. " bytes"
     end
     local names, number = {}, 0
     for line in string.gmatch(text .. "\n", "([^\n]*)\n") do
@@ -113,7 +125,7 @@ local function avoided(path, now)
             local name, rest = string.match(said, "^%s*(%w[%w._-]*)%s*(.-)%s*$")
             local ends = rest and string.match(rest, "^until=(%d+)$")
             if not name or #name > 64 or (rest ~= "" and not ends) or #(ends or "") > 12 then
-                return nil, "line " .. number .. " is not `NODE` or `NODE until=<Unix seconds>`"
+                return nil, path .. ": line " .. number .. " is not `NODE` or `NODE until=<Unix seconds>`"
             end
             if not ends or tonumber(ends) > now then
                 names[#names + 1] = name
@@ -121,26 +133,60 @@ local function avoided(path, now)
         end
     end
     if #names > MOST_AVOIDED then
-        return nil, "more than " .. MOST_AVOIDED .. " nodes"
+        return nil, path .. ": more than " .. MOST_AVOIDED .. " nodes"
     end
     return names
 end
 
--- The partitions that the job may run in, each as its set of nodes and how many they are.
+-- The partitions that the job may run in, each as its set of nodes and how many they are; nil and
+-- which of them is not known to be of nodes that are alike.
 local function places(job_desc, part_list)
     local asked = {}
     for name in string.gmatch(job_desc.partition or "", "[^,]+") do
-        asked[name] = true
+        asked[#asked + 1] = name
     end
-    local found = {}
-    for name, partition in pairs(part_list) do
-        local is_default = partition.flag_default == 1 or partition.flag_default == true
-        if asked[name] or (not next(asked) and is_default) then
-            local nodes = expanded(partition.nodes)
-            found[#found + 1] = { nodes = set_of(nodes), count = #nodes }
+    if #asked == 0 then
+        for name, partition in pairs(part_list) do
+            if partition.flag_default == 1 or partition.flag_default == true then
+                asked[#asked + 1] = name
+            end
         end
     end
+    local found = {}
+    for _, name in ipairs(asked) do
+        if not resilience.ALIKE[name] or not part_list[name] then
+            return nil, name
+        end
+        local nodes = expanded(part_list[name].nodes)
+        found[#found + 1] = { nodes = set_of(nodes), count = #nodes }
+    end
     return found
+end
+
+-- A count of Slurm's, nil where it was not said.
+local function said(count)
+    count = tonumber(count)
+    return count and count >= 1 and count < UNSAID_32 and count or nil
+end
+
+-- How many nodes the job can come to need; nil where CPUs or GPUs decide that.
+local function most_needed(job_desc)
+    local least = said(job_desc.min_nodes) or 1
+    if said(job_desc.max_nodes) then
+        return math.max(least, said(job_desc.max_nodes))
+    end
+    local is_spread = (said(job_desc.num_tasks) or 1) > least or (job_desc.tres_per_job or "") ~= ""
+    return not is_spread and least or nil
+end
+
+-- What binds the job to certain nodes even where all are alike, nil where nothing does.
+local function bound_by(job_desc)
+    for _, name in ipairs({ "reservation", "features", "batch_features" }) do
+        if (job_desc[name] or "") ~= "" then
+            return name
+        end
+    end
+    return said(job_desc.contiguous) == 1 and "contiguous" or nil
 end
 
 local function without(place, name)
@@ -150,31 +196,41 @@ local function without(place, name)
     end
 end
 
--- Whether *name* is a node of some partition that has enough nodes without it too. One that is no
--- node at all (Slurm would refuse the job) is in none.
+-- Whether *name* is a node of some of these partitions, and each has enough nodes without it too. One
+-- that is no node at all (Slurm would refuse the job) is in none.
 local function can_do_without(all, name, needed)
+    local is_there = false
     for _, place in ipairs(all) do
-        if place.nodes[name] and place.count - 1 >= needed then
-            return true
+        if place.nodes[name] then
+            is_there = true
+            if place.count - 1 < needed then
+                return false
+            end
         end
     end
-    return false
+    return is_there
 end
 
--- Nodes to exclude besides those that the user excludes: of the job's partitions, not asked for by
--- name, and never so many that the job could not be placed, as far as the partition's size tells. Slurm
--- keeps them as the user's own: they stay when their time is over.
+-- Nodes to exclude besides the user's, beside which Slurm keeps them past `until`: of the job's
+-- partitions, not asked for by name, never so many that it cannot be placed. Else none, and maybe why.
 local function exclusions(job_desc, part_list, names)
-    local all = places(job_desc, part_list)
+    local binding = bound_by(job_desc)
+    if binding then
+        return {}, "it asks for " .. binding
+    end
+    local needed = most_needed(job_desc)
+    if not needed then
+        return {}, "it does not say --nodes"
+    end
+    local all, other = places(job_desc, part_list)
+    if not all then
+        return {}, "partition " .. other .. " is not in ALIKE"
+    end
     local required = set_of(expanded(job_desc.req_nodes))
     for _, name in ipairs(expanded(job_desc.exc_nodes)) do
         for _, place in ipairs(all) do
             without(place, name)
         end
-    end
-    local needed = tonumber(job_desc.min_nodes) or 1
-    if needed >= UNSAID_32 or needed < 1 then
-        needed = 1
     end
     local chosen = {}
     for _, name in ipairs(names) do
@@ -204,12 +260,14 @@ function resilience.submit(slurm, job_desc, part_list)
     end
     local names, why = avoided(resilience.AVOID, os.time())
     if not names then
-        slurm.log_error("%s", "slurm-resilience: " .. resilience.AVOID .. ": " .. why .. "; not used")
+        slurm.log_error("%s", "slurm-resilience: " .. why .. "; not used")
         return
     end
     if #names > 0 then
-        local chosen = exclusions(job_desc, part_list, names)
-        if #chosen > 0 then
+        local chosen, why_none = exclusions(job_desc, part_list, names)
+        if why_none then
+            slurm.log_info("%s", "slurm-resilience: no node is avoided for a job: " .. why_none)
+        elseif #chosen > 0 then
             local before = job_desc.exc_nodes
             local list = table.concat(chosen, ",")
             job_desc.exc_nodes = (before and before ~= "") and (before .. "," .. list) or list

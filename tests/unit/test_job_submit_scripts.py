@@ -20,6 +20,7 @@ class Site:
         self.avoid = folder / "avoid-nodes"
         self.library = self.lua.execute((SCRIPTS / "slurm_resilience.lua").read_text())
         self.library.AVOID = str(self.avoid)
+        self.library.ALIKE = self.lua.table_from({"all": True, "small": True})
         self.slurm = self.lua.table_from(
             dict.fromkeys(("log_user", "log_error", "log_info", "log_debug"), self._say)
         )
@@ -88,8 +89,22 @@ def test_nodes_are_found_in_host_lists(
         ({"exc_nodes": "n[1,4]"}, "n[1,4],n2"),
         ({"exc_nodes": "n4", "min_nodes": 3}, "n4"),
         ({"req_nodes": "n[1-2]"}, None),
+        ({"max_nodes": 2, "min_nodes": 2, "num_tasks": 64}, "n1,n2"),
+        ({"max_nodes": 4, "min_nodes": 1}, None),
+        ({"num_tasks": 1}, "n1,n2"),
+        ({"num_tasks": 5}, None),
+        ({"num_tasks": 8, "min_nodes": 2}, None),
+        ({"tres_per_job": "gres:gpu:9"}, None),
+        ({"max_nodes": 2, "tres_per_job": "gres:gpu:16"}, "n1,n2"),
+        ({"reservation": "r1"}, None),
+        ({"features": "big"}, None),
+        ({"batch_features": "big"}, None),
+        ({"contiguous": 1}, None),
+        ({"contiguous": UNSAID_16}, "n1,n2"),
+        ({"partition": "mixed"}, None),
+        ({"partition": "all,mixed"}, None),
         ({"partition": "small"}, "n1"),
-        ({"partition": "small,all"}, "n1,n2"),
+        ({"partition": "small,all"}, "n1"),
         ({"partition": "none"}, None),
         ({"comment": "other"}, None),
         ({"comment": "slurm-resilience-requeue=1"}, None),
@@ -103,9 +118,42 @@ def test_a_job_can_be_placed_whatever_is_avoided(
     """What the user excludes counts too; what the user asks for stays."""
     site.avoid.write_text("n1\nn2\n")
 
-    job = site.submitted({"all": "n[1-4]", "small": "n[1-2]"}, **asked)
+    job = site.submitted({"all": "n[1-4]", "small": "n[1-2]", "mixed": "n[1-9]"}, **asked)
 
     assert job.exc_nodes == (excluded or asked.get("exc_nodes"))
+
+
+def test_nodes_stay_where_the_site_does_not_call_them_alike(site: Site) -> None:
+    """Which is how it comes: Slurm refuses a job that asks for what only excluded nodes have."""
+    site.avoid.write_text("n1\n")
+    site.library.ALIKE = site.lua.table_from({})
+
+    assert site.submitted({"all": "n[1-4]"}).exc_nodes is None
+    assert site.said == [
+        "slurm-resilience: no node is avoided for a job: partition all is not in ALIKE"
+    ]
+
+
+@pytest.mark.parametrize("case", ["a folder", "a loop of links", "absent", "no folder"])
+def test_a_file_that_cannot_be_read_is_told_unless_it_is_not_there(
+    site: Site, case: str
+) -> None:
+    """The job is submitted either way."""
+    if case == "a folder":
+        site.avoid.mkdir()
+    elif case == "a loop of links":
+        site.avoid.symlink_to(site.avoid.name)
+    elif case == "no folder":
+        site.library.AVOID = "/nosuch/avoid-nodes"
+
+    job = site.submitted({"all": "n[1-4]"})
+
+    assert (job.requeue, job.exc_nodes) == (1, None)
+    if case in ("absent", "no folder"):
+        assert site.said == []
+    else:
+        assert [f"slurm-resilience: {site.avoid}: " in line for line in site.said] == [True]
+        assert site.said[0].endswith("; not used")
 
 
 @pytest.mark.parametrize(("asked", "given"), [(UNSAID_16, 1), (None, 1), (1, 1), (0, 0)])
