@@ -57,6 +57,7 @@ NEAR_WORDS = (
     b"runcated", b"oss is", b"infinite", b"found Inf", b"at minimum", b"detected", b" execute",
     b"fatal", b"async event", b"provider", b"SIG", b"imeout", b"wrong type", b"tion abort",
     b"barrier", b"ninja: b", b"g extension", b"ared libr", b"new thread", b"missing ranks",
+    b"OfflineMode",
 )  # fmt: skip
 """Whatever meets a rule holds at least one of these."""
 COOLER = {

@@ -100,6 +100,14 @@ def test_a_rule_can_be_explained(row: Row) -> None:
         ("ConnectionRefusedError: [Errno 111] Connection refused", "rendezvous-failed"),
         ("RuntimeError: HIP error: the operation cannot be performed in the present state", "cuda-error"),
         ("lmdb.Error: datasets/train.lmdb: No locks available", "file-locks"),
+        ("numpy.core._exceptions._ArrayMemoryError: Unable to allocate 7.28 TiB for an array with shape (1000000000000,) and data type float64", "host-allocation"),
+        ("numpy.core._exceptions.MemoryError: Unable to allocate 58.8 GiB for an array with shape (88, 99) and data type float64", "host-allocation"),
+        ("[rank3]: MemoryError", "host-allocation"),
+        ("[rank3]: numpy._core._exceptions._ArrayMemoryError: Unable to allocate 1 TiB for an array", "host-allocation"),
+        ("ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.", "host-memory"),
+        ("huggingface_hub.utils._errors.LocalEntryNotFoundError: An error happened while trying to locate the file on the Hub and we cannot find the requested files in the local disk cache. Please check your connection and try again or make sure your Internet connection is on.", "download-failed"),
+        ("huggingface_hub.errors.OfflineModeIsEnabled: Cannot reach https://huggingface.co/api/models/a/b: offline mode is enabled. To disable it, please unset the `HF_HUB_OFFLINE` environment variable.", "not-downloaded"),
+        ("FATAL: container creation failed", "container-start"),
     ],
 )  # fmt: skip
 def test_other_generations_of_a_line_meet_the_same_rule(line: str, id_: str) -> None:
@@ -177,6 +185,8 @@ def test_an_error_of_cuda_is_known_by_its_name_and_by_its_text(
         "libfabric:12:1747438790:efa:core:efa_getinfo():<info> Using the device's default settings",
         "wandb: Network error resolved after 0:00:10, resuming normal operation.",
         "Reading /dev/shm/batch of shared memory",
+        "    except MemoryError:",
+        "ignoring MemoryError of one sample",
         "slurmstepd: task_p_pre_launch: Using sched_affinity for tasks",
         "srun: job 4711 queued and waiting for resources",
         "[rank0]: UserWarning: the lr scheduler was called before the optimizer",

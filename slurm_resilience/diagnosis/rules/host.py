@@ -58,10 +58,17 @@ STORAGE_ROWS = (
         "wandb.errors.error.Error: Couldn't communicate with backend after 15 seconds", weight=0,
     ),
     Row(
+        "not-downloaded", r"\bLocalEntryNotFoundError: .*outgoing traffic has been disabled|\bOfflineModeIsEnabled: ", "user-error", "stop",
+        "a model or a data set is not in the local cache, and to fetch it is forbidden (HF_HUB_OFFLINE): fetch it"
+        " before the run, or mend HF_HOME",
+        "huggingface/huggingface_hub src/huggingface_hub/_snapshot_download.py",
+        "huggingface_hub.errors.LocalEntryNotFoundError: Cannot find an appropriate cached snapshot folder for the specified revision on the local disk and outgoing traffic has been disabled.",
+    ),
+    Row(
         "download-failed",
         r"Max retries exceeded with url|NameResolutionError|failure in name resolution|getaddrinfo failed"
         r"|Couldn't reach |Connection error, and we cannot find|thrown while requesting (?:GET|HEAD)"
-        r"|HTTPSConnectionPool\(.*timed out",
+        r"|HTTPSConnectionPool\(.*timed out|\bLocalEntryNotFoundError: ",
         "network", "same-nodes",
         "something was to be had from the Internet and did not come: fetch models and data before the run,"
         " as compute nodes often see no Internet",
@@ -99,6 +106,13 @@ MEMORY_ROWS = (
         accuses="named", weight=2, confidence="high",
     ),
     Row(
+        "host-memory", r"ray\.exceptions\.OutOfMemoryError|\bOutOfMemoryError: Task was killed", "memory", "stop",
+        "Ray ended a task before its node's memory ran out: ask for more (--mem) or use less",
+        "ray-project/ray python/ray/exceptions.py",
+        "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",
+        weight=2, confidence="high",
+    ),
+    Row(
         "loader-killed", r"DataLoader worker .* is killed by signal: Killed|DataLoader process .* killed by signal: Killed",
         "memory", "stop",
         "a loader worker was killed, most often for want of memory: fewer workers, or more --mem",
@@ -107,7 +121,7 @@ MEMORY_ROWS = (
     Row(
         "host-allocation",
         r"^(?!.*(?:libfabric:|ibv_)).*(?:Cannot allocate memory|\[Errno 12\])|std::bad_alloc|DefaultCPUAllocator: can't allocate memory"
-        r"|^MemoryError",
+        r"|^(?:\[rank\d+\]: |\d+: ?)?(?:[\w.]+\.)?(?:_Array)?MemoryError\b",
         "memory", "stop", "an allocation failed: ask for more memory (--mem) or use less",
         "pytorch: c10/core/impl/alloc_cpu.cpp",
         "RuntimeError: [enforce fail at alloc_cpu.cpp:114] . DefaultCPUAllocator: can't allocate memory: you tried to allocate 68719476736 bytes.",
