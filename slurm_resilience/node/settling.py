@@ -63,10 +63,15 @@ def settle(
     events = facts.kernel_events or ()
     newest = max((event.sequence for event in events), default=-1)
     loaded, history = history, policy.settle(history, place.boot, standing)
+    counting = policy.unsettled(findings, history)
+    for one in findings:
+        if one not in counting:
+            say(f"{place.hook}: settled, as the node was given back by hand: {one.told}")
     now = Situation(
-        place.node, place.hook, policy.unsettled(findings, history), standing, history,
+        place.node, place.hook, counting, standing, history,
         settings=settings, restarted=_is_restarted(facts, standing, history),
         strikes=_strikes(place), things=strikes.things_of(facts), blind=facts.silent,
+        sees_gpu=bool(facts.gpus) or settings.expect.gpus == 0,
     )  # fmt: skip
     decision = _carry_out(place, now, policy.decide_node(now), answer_by)
     unkept = {

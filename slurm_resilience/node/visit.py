@@ -40,7 +40,7 @@ class Visit(msgspec.Struct, frozen=True):
     until: float
     """CLOCK_MONOTONIC seconds at which the hook should have ended."""
     unkept: set[str] = msgspec.field(default_factory=set)
-    """Why something could not be left for the next hook."""
+    """What could not be left for the next hook, `name: why`."""
 
     @property
     def settings(self) -> NodeSettings:
@@ -55,13 +55,20 @@ class Visit(msgspec.Struct, frozen=True):
 def conclude(visit: Visit, answers: Answers) -> bool:
     """Judge, decide, act; whether the job must not start, or the node be drained by Slurm."""
     unfit = _is_unfit(visit, answers)
-    if why := "; ".join(visit.unkept - {""}):
-        say(
-            f"{visit.hook}: {visit.plan['state']}: {why}: counters and clean passes cannot be kept,"
-            " so no drain will be lifted",
-            grave=True,
-        )
+    for told in _unkept(visit.unkept - {""}):
+        say(f"{visit.hook}: {visit.plan['state']}: {told}", grave=True)
     return unfit
+
+
+def _unkept(complaints: Iterable[str]) -> Iterable[str]:
+    """By cause, which files could not be written; *complaints* are `name: why`."""
+    names: dict[str, list[str]] = {}
+    for complaint in sorted(complaints):
+        name, _, why = complaint.partition(": ")
+        names.setdefault(why, []).append(name)
+    for why, of in names.items():
+        so = ", so no drain will be lifted" if recall.HISTORY in of else ""
+        yield f"{why}: cannot be kept: {', '.join(of)}{so}"
 
 
 def _is_unfit(visit: Visit, answers: Answers) -> bool:
@@ -75,10 +82,10 @@ def _is_unfit(visit: Visit, answers: Answers) -> bool:
     findings = in_scope(policy.without(everything, _switched_off(visit)), facts, visit.gpus)
     if visit.hook == "epilog":
         findings += _leftovers(visit, facts)
+    findings = policy.unsettled(findings, history)
     for finding in findings:
         if finding.severity > Severity.OK:
             _tell(visit, finding)
-    findings = policy.unsettled(findings, history)
     if visit.hook == "health" or not _is_quiet(findings):
         seen = Visited(visit.node, visit.boot, visit.hook, time.time(), findings)
         visit.unkept.add(recall.save_visit(visit.plan, seen))

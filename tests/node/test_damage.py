@@ -37,6 +37,20 @@ def test_a_users_names_settle_no_fault(machine: Machine) -> None:
     assert machine.hook("prolog").returncode == STOP
 
 
+def test_one_file_that_cannot_be_written_is_named(machine: Machine) -> None:
+    """What is kept in the others is kept, and nothing worse is said than is true."""
+    blocked = machine.state / "fit-gpu"
+    blocked.mkdir()
+    (blocked / "in-the-way").touch()
+
+    done = machine.hook("prolog")
+
+    assert done.returncode == GO_ON
+    assert "/var/lib/slurm-resilience: " in done.stderr
+    assert "cannot be kept: fit-gpu" in done.stderr
+    assert "no drain will be lifted" not in done.stderr
+
+
 @pytest.mark.parametrize(
     "damage",
     [

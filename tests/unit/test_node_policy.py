@@ -61,6 +61,8 @@ OURS_XID_EARLIER = drained(f"{OURS}xid gpu1: Xid 79 fell off {EARLIER}")
 OURS_STRIKES = drained(f"{OURS}strikes node: 3 in a day")
 OURS_PENDING = drained(f"{OURS}row-remap-pending gpu3: reset {THIS}")
 OURS_FORMER = drained(f"{OURS}row-remap-is-pending gpu3: reset {THIS}")
+OURS_MISSING = drained(f"{OURS}gpu-missing node: 0 of 1 GPUs; reboot {EARLIER}")
+OURS_DRIVER = drained(f"{OURS}driver-not-loaded node: 1 GPUs expected {EARLIER}")
 OURS_SUPPLY = drained(reason_of(SUPPLY, BOOT))
 ADMIN = drained("swap DIMM 4, ask Ann")
 NAMELESS = drained("")
@@ -183,6 +185,24 @@ def situation(**changes: object) -> Situation:
             {"standing": OURS_XID_EARLIER, "history": CLEAN_TWICE},
             "Resume",
             id="after-a-reboot",
+        ),
+        pytest.param(
+            {"standing": OURS_MISSING, "history": CLEAN_TWICE, "sees_gpu": False},
+            "Keep no GPU is seen yet",
+            id="a-gpu-was-handed-out",
+        ),
+        pytest.param(
+            {"standing": OURS_DRIVER, "history": CLEAN_TWICE, "sees_gpu": False},
+            "Keep no GPU is seen yet",
+            id="no-driver",
+        ),
+        pytest.param(
+            {"standing": OURS_MISSING, "history": CLEAN_TWICE}, "Resume", id="a-gpu-is-back"
+        ),
+        pytest.param(
+            {"standing": OURS_DISK, "history": CLEAN_TWICE, "sees_gpu": False},
+            "Resume",
+            id="a-node-without-gpus",
         ),
         pytest.param(
             {"standing": OURS_STRIKES, "history": CLEAN_TWICE},

@@ -14,6 +14,14 @@ from slurm_resilience.node.settings import BLIND
 CENTRAL = frozenset({"disk", "kernel_log", "network", "nvml"})
 """The probes that a prolog asks too."""
 
+MISSING = frozenset({"gpu-missing", "driver-not-loaded"})
+"""
+A prolog of a job that was given a GPU looks for one. A health check that was told of no number does not miss
+any, so it has to see one before it takes that back.
+"""
+_NO_GPU = "no GPU is seen yet"
+_UNSEEN = "not everything could be looked at"
+
 
 def missing_for_resume(now: Situation, standing: Standing) -> str:
     """What is still missing before our drain may be lifted; empty for nothing."""
@@ -25,7 +33,7 @@ def missing_for_resume(now: Situation, standing: Standing) -> str:
     if now.hook != "health":
         return "only the health check gives a node back"
     if not is_cleared(now, standing):
-        return "not everything could be looked at"
+        return _UNSEEN if now.sees_gpu or held.check not in MISSING else _NO_GPU
     restarted = held.boot != short(now.history.boot) or now.restarted
     if CHECKS[held.check].probe == "kernel_log" and not restarted:
         # A kernel message goes from the ring buffer; the fault does not.
@@ -43,6 +51,8 @@ def is_cleared(now: Situation, standing: Standing | None) -> bool:
     if is_unfit(now.findings):
         return False
     held = parse_reason(standing.reason) if standing else None
+    if held and held.check in MISSING and not now.sees_gpu:
+        return False
     check = CHECKS.get(held.check) if held else None
     matters = CENTRAL | {check.probe} if check else CENTRAL
     unknown = [one for one in now.findings if one.severity is Severity.UNKNOWN]

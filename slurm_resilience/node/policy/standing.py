@@ -118,6 +118,8 @@ class Situation(msgspec.Struct, frozen=True):
     """Subject -> what outlasts a reboot of its names."""
     blind: frozenset[str] = frozenset()
     """Probes that gave no answer."""
+    sees_gpu: bool = True
+    """Whether a GPU was found at all, or the site says that there is none."""
 
     def thing(self, subject: str) -> Thing:
         """What a subject stands for."""

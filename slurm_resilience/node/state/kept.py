@@ -30,7 +30,7 @@ def read(path: str) -> bytes | None:
 
 
 def write(path: str, content: bytes, *, lasting: bool = False) -> str:
-    """Replace *path*; why that could not be done, empty where it was."""
+    """Replace *path*; `name: why` that could not be done, empty where it was."""
     fresh = f"{path}.{os.getpid()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
@@ -51,7 +51,7 @@ def write(path: str, content: bytes, *, lasting: bool = False) -> str:
     except OSError as error:
         if os.path.exists(fresh):
             os.unlink(fresh)
-        return error.strerror or str(error)
+        return f"{os.path.basename(path)}: {error.strerror or error}"
     return ""
 
 

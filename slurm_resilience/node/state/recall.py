@@ -15,7 +15,7 @@ from slurm_resilience.node.policy.strikes import Strike
 from slurm_resilience.node.state import kept, memo
 from slurm_resilience.node.state.decoded import decoded
 
-_NAME = "history.json"
+HISTORY = "history.json"
 _STRIKES = "strikes.json"
 _VISIT = "last-visit.json"
 _TRENDS = "trends"
@@ -23,7 +23,7 @@ _TRENDS = "trends"
 
 def load(plan: dict[str, Any]) -> History:
     """The history that was left; an empty one, of no boot, where there is none to believe."""
-    return decoded(kept.read(f"{plan['state']}/{_NAME}"), History) or History("")
+    return decoded(kept.read(f"{plan['state']}/{HISTORY}"), History) or History("")
 
 
 def slow_findings(plan: dict[str, Any], boot: str) -> tuple[Finding, ...]:
@@ -43,7 +43,7 @@ def save(plan: dict[str, Any], history: History, *, loaded: History) -> str:
     now = load(plan)
     if now not in {loaded, history} and now.boot == history.boot:
         history = joined(history, now)
-    return kept.write(f"{plan['state']}/{_NAME}", msgspec.json.encode(history))
+    return kept.write(f"{plan['state']}/{HISTORY}", msgspec.json.encode(history))
 
 
 def save_visit(plan: dict[str, Any], visited: Visited) -> str:
