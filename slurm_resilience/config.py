@@ -63,7 +63,19 @@ def load(path: Path | None = None) -> Config:
     bin_dir = settings.slurm.bin_dir
     if bin_dir and not os.access(f"{bin_dir}/scontrol", os.X_OK):
         raise ConfigError(f"{chosen}: slurm.bin_dir: no scontrol in {bin_dir}")
+    if _is_in_the_way(settings.paths.state):
+        raise ConfigError(f"{chosen}: paths.state: {settings.paths.state} is no folder")
     return settings
+
+
+def _is_in_the_way(path: str) -> bool:
+    """Whether something else than a folder is there, or on the way there."""
+    try:
+        return not stat.S_ISDIR(os.stat(path).st_mode)
+    except NotADirectoryError:
+        return True
+    except OSError:  # not there yet, or not for this user to see
+        return False
 
 
 class _Loader(yaml.SafeLoader):

@@ -63,7 +63,7 @@ def test_a_command_does_the_same(machine: Machine) -> None:
     assert done.returncode == STOP
 
     refused = machine.hook("prolog", before=f"{COMMAND} node off row-remap-faild || true")
-    assert "no check 'row-remap-faild'; there are all, " in refused.stderr
+    assert "no check 'row-remap-faild'; is it row-remap-failed" in refused.stderr
     assert refused.returncode == STOP
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_resilience.config import parse
+from slurm_resilience.config import load, parse
 from slurm_resilience.errors import ConfigError
 
 
@@ -19,7 +19,13 @@ def refusal(text: str) -> str:
     [
         ("node: {chekcs: {}}", "chekcs"),
         ("node: {checks: {row-remap-faild: off}}", "row-remap-faild"),
-        ("node: {checks: {row-remap-failed: drian}}", "drian"),
+        ("node: {checks: {row-remap-faild: off}}", "is it row-remap-failed"),
+        (
+            "node: {checks: {xid: drian}}",
+            "checks: xid: 'drian' is none of off, ok, unknown, warn, ",
+        ),
+        ("node: {xids: {109: drian}}", "xids: 109: 'drian' is none of off, "),
+        ("node: {checks: {xid: 5}}", "checks"),
         ("node: {mode: dry-run}", "dry-run"),
         ("node: {expect: {gpus: -1}}", "gpus"),
         ("node: {expect: {links: {eth0: {rate: 100}}}}", "rate"),
@@ -43,3 +49,14 @@ def test_off_may_be_written_as_yaml_reads_it() -> None:
 
     assert config.node.checks == {"xid": "off"}
     assert config.node.xids == {109: "off"}
+
+
+@pytest.mark.parametrize("inside", ["", "/state"], ids=["a file", "below a file"])
+def test_what_is_kept_needs_a_folder(tmp_path: Path, inside: str) -> None:
+    """Else every hook would forget all, and a node never be given back."""
+    (tmp_path / "file").touch()
+    config = tmp_path / "config.yaml"
+    config.write_text(f"paths: {{state: {tmp_path}/file{inside}}}")
+
+    with pytest.raises(ConfigError, match="paths.state: .*/file.* is no folder"):
+        load(config)

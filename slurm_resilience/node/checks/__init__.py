@@ -16,7 +16,7 @@ from slurm_resilience.node.checks.power import POWER_CHECKS
 from slurm_resilience.node.checks.storage import STORAGE_CHECKS
 from slurm_resilience.node.checks.unseen import UNSEEN_CHECKS
 
-__all__ = ["CHECKS", "GROUPS", "Check"]
+__all__ = ["CHECKS", "GROUPS", "Check", "no_check"]
 
 GROUPS: dict[str, dict[str, Check]] = {
     "NVIDIA driver": DRIVER_CHECKS,
@@ -40,3 +40,12 @@ CHECKS: dict[str, Check] = {
     name: check for group in GROUPS.values() for name, check in group.items()
 }
 """Check id -> what it is."""
+
+
+def no_check(name: str) -> str:
+    """What to say of a check that there is not."""
+    import difflib  # noqa: PLC0415 - only where somebody misspells
+
+    close = difflib.get_close_matches(name, CHECKS)
+    meant = f"is it {' or '.join(close)}? " if close else ""
+    return f"no check {name!r}; {meant}docs/checks.md lists all"

@@ -1,11 +1,11 @@
 """What can be set about `node`."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import msgspec
 from msgspec import Meta
 
-from slurm_resilience.node.checks import CHECKS
+from slurm_resilience.node.checks import CHECKS, no_check
 from slurm_resilience.node.settings.asked import DcgmSettings, PowerSettings
 from slurm_resilience.node.settings.expectations import (
     DiskExpectation,
@@ -38,6 +38,7 @@ BLIND = ("probe-hung", "unread")
 """Checks that never drain."""
 
 Level = Literal["off", "ok", "unknown", "warn", "drain-when-idle", "drain"]
+LEVELS = get_args(Level)
 
 
 class Budgets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -77,9 +78,9 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     thresholds: Thresholds = Thresholds()
     power: PowerSettings = PowerSettings()
     dcgm: DcgmSettings = DcgmSettings()
-    checks: dict[str, Level | bool] = {}
+    checks: dict[str, str | bool] = {}
     """Check id -> off, or the severity that its findings get."""
-    xids: dict[Annotated[int, Meta(ge=1)], Level | bool] = {}
+    xids: dict[Annotated[int, Meta(ge=1)], str | bool] = {}
     """Xid -> the same, for one code."""
     budgets: Budgets = Budgets()
     resume_after: Annotated[int, Meta(ge=1)] = 3
@@ -102,14 +103,18 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """
         for nodes in self.profiles:
             expand(nodes)  # says what is wrong with it
-        for levels in (self.checks, self.xids):
+        for where, levels in (("checks", self.checks), ("xids", self.xids)):
             for key, level in levels.items():
                 if level is True:
-                    raise ValueError(f"{key}: on is no severity; leave it out")
+                    raise ValueError(f"{where}: {key}: on is no severity; leave it out")
+                if level and level not in LEVELS:
+                    raise ValueError(
+                        f"{where}: {key}: {level!r} is none of {', '.join(LEVELS)}"
+                    )
                 levels[key] = level or "off"  # type: ignore[index]
         for check, level in self.checks.items():
             if check not in CHECKS:
-                raise ValueError(f"checks: no check {check!r}; there are {', '.join(CHECKS)}")
+                raise ValueError(f"checks: {no_check(check)}")
             if check in BLIND and level in {"drain", "drain-when-idle"}:
                 raise ValueError(
                     f"checks: {check} says only what was not seen; it cannot drain"

@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 
 from slurm_resilience.errors import UsageError
-from slurm_resilience.node.checks import CHECKS
+from slurm_resilience.node.checks import CHECKS, no_check
 from slurm_resilience.node.hooks import DISABLED
 from slurm_resilience.node.state import kept
 
@@ -41,7 +41,7 @@ def switch(state: str, what: str, *, on: bool) -> str:
     Raises `UsageError` for what there is not, and where it cannot be written.
     """
     if what != EVERYTHING and what not in CHECKS:
-        raise UsageError(f"no check {what!r}; there are {EVERYTHING}, {', '.join(CHECKS)}")
+        raise UsageError(f"{no_check(what)}; {EVERYTHING}: every hook")
     path = Path(state) / DISABLED if what == EVERYTHING else Path(state) / FOLDER / what
     try:
         if on:
