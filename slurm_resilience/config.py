@@ -71,7 +71,7 @@ def load(path: Path | None = None) -> Config:
 def _is_in_the_way(path: str) -> bool:
     """Whether something else than a folder is there, or on the way there."""
     try:
-        return not stat.S_ISDIR(os.stat(path).st_mode)
+        return not stat.S_ISDIR(Path(path).stat().st_mode)
     except NotADirectoryError:
         return True
     except OSError:  # not there yet, or not for this user to see

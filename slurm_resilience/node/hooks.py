@@ -102,12 +102,17 @@ def _run(
     deadline = began + min(plan["probe_s"][hook], plan["budget_s"][hook])
     for child in children.values():
         child.deadline = deadline
+    boot = kept.boot_id(plan["proc"])
+    hanging = _hanging(hook, plan["state"], boot)
     for name, (probe, arguments) in plans.probes_for(plan, hook).items():
+        if name in hanging:
+            continue
         if not gpus and name.startswith("dcgm:"):
             continue  # seconds of the epilog, for what is of no concern to the job
         children[name] = probing.start(probe, deadline=deadline, **arguments)
-    boot = kept.boot_id(plan["proc"])
-    answers = probing.gather(children)
+    answers = probing.gather(children, hanging)
+    if answers.hung:
+        _leave_hanging(plan["state"], boot, answers, children)
     if hook == "prolog" and memo.is_known(plan, boot, answers):
         return GO_ON
     # Imported here: what follows is slow, and on a healthy node it is not needed.
@@ -117,6 +122,30 @@ def _run(
     until = began + plan["budget_s"][hook]
     visit = Visit(hook, node, boot, gpus, plan, config or load().at(node), environment, until)
     return UNFIT if conclude(visit, answers) else GO_ON
+
+
+def _hanging(hook: Hook, state: str, boot: str) -> tuple[str, ...]:
+    """The probes whose child of an earlier hook still hangs, and a word of it."""
+    if not os.path.exists(f"{state}/hanging"):
+        return ()
+    from slurm_resilience.node.state import hanging  # noqa: PLC0415 - not on the fast path
+
+    found = hanging.load(state, boot)
+    for name, why in found.items():
+        say(f"{hook}: {name} is not asked again: {why}")
+    return tuple(found)
+
+
+def _leave_hanging(
+    state: str, boot: str, answers: probing.Answers, children: Mapping[str, Child]
+) -> None:
+    from slurm_resilience.node.state import hanging  # noqa: PLC0415 - not on the fast path
+
+    # NVML is asked before the state can be read, and may answer though one question of it hangs.
+    left = {name: children[name].pid for name in answers.hung if name in children}
+    left.pop("nvml", None)
+    if why := hanging.save(state, boot, left) if left else "":
+        say(f"{state}: cannot be kept: {why}", grave=True)
 
 
 def _read_plan(node: str) -> tuple[dict[str, Any], Config]:

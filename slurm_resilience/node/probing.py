@@ -11,7 +11,7 @@ from slurm_resilience import bounded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 _ANSWER, _FAILURE = b"=", b"!"
 
@@ -46,9 +46,13 @@ def start(
     return bounded.Child(lambda: (repr(probe(**arguments)).encode(),), deadline=deadline)
 
 
-def gather(children: Mapping[str, bounded.Child]) -> Answers:
-    """Wait until each child has answered or its deadline has passed."""
-    raw, hung = {}, []
+def gather(children: Mapping[str, bounded.Child], hanging: Iterable[str] = ()) -> Answers:
+    """
+    Wait until each child has answered or its deadline has passed.
+
+    *hanging*: those that were not asked, as an earlier child of theirs still hangs.
+    """
+    raw, hung = {}, [*hanging]
     for name, answer in bounded.gather(children).items():
         if answer.is_late:
             hung.append(name)

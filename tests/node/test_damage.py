@@ -1,10 +1,15 @@
 """What users and a failing disk can do to a node's memory and log: the shims as slurmd runs them."""
 
+import os
+import signal
+import sys
+import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from tests.node.conftest import Machine
+from tests.node.conftest import PATIENCE_S, Machine
 
 GO_ON, STOP = 0, 1
 XID = "NVRM: Xid (PCI:0000:1b:00): 79, pid=1, name=p, GPU has fallen off the bus"
@@ -49,6 +54,47 @@ def test_one_file_that_cannot_be_written_is_named(machine: Machine) -> None:
     assert "/var/lib/slurm-resilience: " in done.stderr
     assert "cannot be kept: fit-gpu" in done.stderr
     assert "no drain will be lifted" not in done.stderr
+
+
+TWICE_MORE = """sh -c '"$@"; "$@"; "$@"; status=$?
+for one in /proc/[0-9]*; do
+    [ "$(readlink $one/ns/mnt)" = "$(readlink /proc/self/ns/mnt)" ] &&
+        grep -qs "^State:.D" $one/status && echo "$one"
+done > {folder}/stuck; exit $status' sh"""
+
+
+def is_stuck(process: str) -> bool:
+    try:
+        return "\nState:\tD" in Path(f"{process}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_a_mount_that_hangs_keeps_one_process(machine: Machine) -> None:
+    """Each further hook says since when, decides the same, and leaves nothing behind."""
+    machine.configure("expect: {disks: {/mnt: {}, /tmp: {}}}, budgets: {probe_s: 0.5}")
+    hang = (
+        f"{{ {sys.executable} -m testbed.hung_disk /mnt 2>/dev/null & echo $! >{machine.folder}/server; }}"
+        f" | grep -q -m1 hung"
+    )
+    try:
+        done = machine.hook(
+            "prolog",
+            before=f"cd {Path(__file__).parents[2]}; {hang}",
+            within=TWICE_MORE.format(folder=machine.folder),
+        )
+    finally:
+        os.kill(int((machine.folder / "server").read_text()), signal.SIGKILL)
+
+    assert done.returncode == GO_ON
+    assert done.stderr.count("probe-hung disk:/mnt") == 3
+    assert done.stderr.count("disk:/mnt is not asked again: process ") == 2
+    (stuck,) = (machine.folder / "stuck").read_text().split()
+    deadline = time.monotonic() + PATIENCE_S
+    while is_stuck(stuck) and time.monotonic() < deadline:
+        pass
+    assert machine.hook("prolog").stderr == ""
+    assert not (machine.state / "hanging").exists()
 
 
 @pytest.mark.parametrize(

@@ -58,5 +58,5 @@ def test_what_is_kept_needs_a_folder(tmp_path: Path, inside: str) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(f"paths: {{state: {tmp_path}/file{inside}}}")
 
-    with pytest.raises(ConfigError, match="paths.state: .*/file.* is no folder"):
+    with pytest.raises(ConfigError, match=r"paths.state: .*/file.* is no folder"):
         load(config)
