@@ -6,11 +6,13 @@ The only place that prints to people or chooses an exit status. 0: done (or fit)
 """
 
 import argparse
+import io
 import logging
 import os
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import NoReturn
 
 from slurm_resilience import __version__
 from slurm_resilience.errors import ResilienceError
@@ -19,6 +21,8 @@ from slurm_resilience.plain import plain
 COULD_NOT = 2
 FAULT = 70
 """EX_SOFTWARE of sysexits.h. Python's own status for a traceback is 1, which is an answer here."""
+MOST_SAID = 250
+"""Characters of a refusal: what was typed stands in it."""
 UNHEARD = 141
 """What a shell makes of SIGPIPE."""
 
@@ -41,21 +45,52 @@ def main(argv: Sequence[str] | None = None) -> int:
     said = logging.StreamHandler()
     said.setFormatter(_Lines("slurm-resilience: %(message)s"))
     logging.basicConfig(handlers=[said], level=logging.INFO)
+    nowhere = io.StringIO()
+    sys.stdout = sys.stdout or nowhere  # None where it is closed
     try:
         arguments = _parser().parse_args(argv)
         status: int = arguments.do(arguments)
         sys.stdout.flush()
+        if nowhere.tell():
+            raise ResilienceError("standard output is closed")
     except ResilienceError as error:
         print(f"slurm-resilience: {plain(str(error))}", file=sys.stderr)
         return COULD_NOT
     except BrokenPipeError:
         # Python would try once more to write what nobody reads, and complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_no_more()
         return UNHEARD
-    except Exception:  # noqa: BLE001 - the last place where the exit status can be chosen
-        traceback.print_exc()
-        return FAULT
+    except Exception as error:  # noqa: BLE001 - the last place where the exit status can be chosen
+        if not (isinstance(error, OSError) and _takes_nothing()):
+            traceback.print_exc()
+            return FAULT
+        _write_no_more()
+        print(f"slurm-resilience: standard output: {error.strerror}", file=sys.stderr)
+        return COULD_NOT
     return status
+
+
+def _takes_nothing() -> bool:
+    """Whether standard output fails: a full disk, for example."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        return True
+    return False
+
+
+def _write_no_more() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse, whose refusals are one line here and no screen of usage."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(
+            COULD_NOT,
+            f"{self.prog}: {plain(message, most=MOST_SAID)}; see {self.prog} --help\n",
+        )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -74,7 +109,7 @@ def _parser() -> argparse.ArgumentParser:
         status,
     )
 
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="slurm-resilience",
         description="Keep training on Slurm going: find the fault, leave the node, resume.",
         epilog=_STATUSES,

@@ -3,29 +3,24 @@
 import argparse
 import math
 import os
-import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from slurm_resilience import config
+from slurm_resilience.cli.arguments import count, duration, parameters, path, positive, share
 from slurm_resilience.cli.printing import print_json
 from slurm_resilience.errors import UsageError
 from slurm_resilience.plain import plain
 from slurm_resilience.planning import measured as earlier
 from slurm_resilience.planning.facts import Asked, Measured
 from slurm_resilience.planning.findings import Plan, Value
-from slurm_resilience.planning.rules import GB, GIB, STATE_BYTES, WEIGHT_BYTES, planned
+from slurm_resilience.planning.rules import GB, GIB, STATE_BYTES, WEIGHT_BYTES, counted, planned
 from slurm_resilience.slurm.connect import connect
 from slurm_resilience.story import tell
 
 UNSAID = Asked(nodes=1, gpus_per_node=1)
 """What holds where nothing is said."""
-UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-SCALES = {"": 1.0, "K": 1e3, "M": 1e6, "B": 1e9, "G": 1e9, "T": 1e12}
-LONGEST_S = 100 * 365 * 86400.0
-MOST = 1e15
-"""Of anything that is counted here: more is a slip of the keyboard."""
 
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -37,52 +32,54 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         " memory and disk, and how much of the time brings a training forward. What earlier"
         " attempts and checkpoints have shown takes the place of what is worked out.",
     )
-    parser.add_argument("--params", type=_scaled, metavar="N", help="parameters: 7e9, 7B, 350M")
+    parser.add_argument(
+        "--params", type=parameters, metavar="N", help="parameters: 7e9, 7B, 350M"
+    )
     parser.add_argument("--optimizer", choices=tuple(STATE_BYTES), default=UNSAID.optimizer)
     parser.add_argument(
         "--precision", choices=tuple(WEIGHT_BYTES), default=UNSAID.precision,
         help="of what is saved; mixed: 16 and 32 bits of each weight; fp32 under autocast or FSDP",
     )  # fmt: skip
-    parser.add_argument("--nodes", type=_count, metavar="N")
-    parser.add_argument("--gpus-per-node", type=_count, metavar="N")
+    parser.add_argument("--nodes", type=count, metavar="N")
+    parser.add_argument("--gpus-per-node", type=count, metavar="N")
     parser.add_argument(
-        "--write-gbps", type=_positive, metavar="GB/s",
+        "--write-gbps", type=positive, metavar="GB/s",
         help="10^9 bytes a second that all nodes together write to where checkpoints lie",
     )  # fmt: skip
     parser.add_argument(
-        "--mtbf", type=_duration, metavar="TIME",
+        "--mtbf", type=duration, metavar="TIME",
         help="between two failures of this job as a whole: 8h, 2d",
     )  # fmt: skip
     parser.add_argument(
-        "--node-mtbf", type=_duration, metavar="TIME",
+        "--node-mtbf", type=duration, metavar="TIME",
         help="between two failures of one node: 400d; --nodes of them fail as often more",
     )  # fmt: skip
     parser.add_argument(
-        "--startup", type=_duration, default=UNSAID.startup_s, metavar="TIME",
+        "--startup", type=duration, default=UNSAID.startup_s, metavar="TIME",
         help=f"from the start of an attempt to its first step (default {UNSAID.startup_s:g}s)",
     )  # fmt: skip
-    parser.add_argument("--step-s", type=_positive, metavar="SECONDS", help="of one step")
+    parser.add_argument("--step-s", type=positive, metavar="SECONDS", help="of one step")
     parser.add_argument(
-        "--copy-gbps", type=_positive, default=UNSAID.copy_gb_per_s, metavar="GB/s",
+        "--copy-gbps", type=positive, default=UNSAID.copy_gb_per_s, metavar="GB/s",
         help=f"from one GPU to host memory (default {UNSAID.copy_gb_per_s:g})",
     )  # fmt: skip
     parser.add_argument(
-        "--slowdown", type=_share, default=UNSAID.slowdown, metavar="SHARE",
+        "--slowdown", type=share, default=UNSAID.slowdown, metavar="SHARE",
         help=f"by which training is slower while a save is written (default {UNSAID.slowdown:g})",
     )  # fmt: skip
     parser.add_argument(
-        "--gpu-memory-gib", type=_positive, default=UNSAID.gpu_memory_gib, metavar="GIB",
+        "--gpu-memory-gib", type=positive, default=UNSAID.gpu_memory_gib, metavar="GIB",
         help=f"of one GPU (default {UNSAID.gpu_memory_gib:g})",
     )  # fmt: skip
     parser.add_argument(
-        "--keep", type=_count, default=UNSAID.keep, metavar="N",
+        "--keep", type=count, default=UNSAID.keep, metavar="N",
         help=f"checkpoints that are kept (default {UNSAID.keep})",
     )  # fmt: skip
     parser.add_argument(
         "--from-job", metavar="ID", help="take failures and times from a job's attempts"
     )
     parser.add_argument(
-        "--checkpoints", type=Path, metavar="DIR", help="take size and times from these"
+        "--checkpoints", type=path, metavar="DIR", help="take size and times from these"
     )
     parser.add_argument(
         "--json", action="store_true", help="one JSON document and nothing else"
@@ -152,18 +149,19 @@ def _of_job(name: str) -> tuple[Measured, int]:
 
 
 def _lines(asked: Asked, plan: Plan) -> Iterator[str]:
-    yield f"{asked.nodes} nodes x {asked.gpus_per_node} GPUs"
+    yield f"{counted(asked.nodes, 'node')} x {counted(asked.gpus_per_node, 'GPU')}"
     yield ""
     yield "| what | plan | from |"
     yield "|---|---|---|"
     for what, value, shown in _rows(plan):
         yield f"| {what} | {shown(value.value)} | {value.source} |"
     yield ""
-    minutes = max(1, round(plan.interval_s.value / 60))
+    # Rounded down: what is saved earlier is lost no more.
+    minutes = math.floor(plan.interval_s.value / 6) / 10
     steps = plan.interval_steps
     every = f"every_steps={steps.value:.0f}, " if steps else ""
     yield f"    #SBATCH --signal=B:USR2@{plan.signal_lead_s.value:.0f}"
-    yield f'    Checkpoints("…", {every}every_minutes={minutes}, keep={asked.keep})'
+    yield f'    Checkpoints("…", {every}every_minutes={minutes:g}, keep={asked.keep})'
     yield f"    init_process_group(timeout=timedelta(seconds={plan.collective_timeout_s.value:.0f}))"
     for warning in plan.warnings:
         yield f"note: {warning}"
@@ -202,49 +200,3 @@ def _time(value: float) -> str:
     if value < 7200:  # noqa: PLR2004 - two hours
         return f"{value / 60:.1f} min"
     return f"{value / 3600:.1f} h" if value < 2 * 86400 else f"{value / 86400:.1f} d"
-
-
-# ── arguments ───────────────────────────────────────────────────────────────────────────────
-
-
-def _scaled(text: str) -> float:
-    found = re.fullmatch(r"([0-9.]+(?:[eE][+]?[0-9]+)?)([KMBGT]?)", text)
-    number = _number(found[1]) * SCALES[found[2]] if found else math.nan
-    if not 1 <= number <= MOST:
-        raise argparse.ArgumentTypeError(f"{text}: a number as 7e9, 7B or 350M")
-    return number
-
-
-def _duration(text: str) -> float:
-    found = re.fullmatch(r"([0-9.]+)([smhd])", text)
-    seconds = _number(found[1]) * UNITS_S[found[2]] if found else math.nan
-    if not 0 < seconds <= LONGEST_S:
-        raise argparse.ArgumentTypeError(f"{text}: a time with its unit, as 90s, 5m, 8h or 2d")
-    return seconds
-
-
-def _positive(text: str) -> float:
-    number = _number(text)
-    if not 0 < number <= MOST:
-        raise argparse.ArgumentTypeError(f"{text}: a number of more than 0")
-    return number
-
-
-def _share(text: str) -> float:
-    number = _number(text)
-    if not 0 <= number <= 1:
-        raise argparse.ArgumentTypeError(f"{text}: a share from 0 to 1")
-    return number
-
-
-def _count(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,6}", text) or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text}: a whole number from 1")
-    return int(text)
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan

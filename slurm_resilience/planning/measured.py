@@ -94,7 +94,10 @@ def _of_attempts(
     if job.is_running and job.restarts in known and job.restarts not in incidents:
         ran_s += max(0.0, now - known[job.restarts])
     return Measured(
-        failures=failures, ran_s=ran_s, away_s=fmean(away) if away else None, notes=notes
+        failures=failures,
+        ran_s=ran_s,
+        away_s=fmean(away) if away else None,
+        notes=tuple(dict.fromkeys(notes)),
     )
 
 

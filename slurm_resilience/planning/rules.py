@@ -49,7 +49,7 @@ def planned(asked: Asked, measured: Measured) -> Plan:
     cost = _cost(asked, blocked.value, save.value)
     mtbf = _mtbf(asked, measured)
     step_s = asked.step_s or measured.step_s
-    interval = _interval(cost.value, save.value, mtbf.value)
+    interval = _interval(cost.value, save.value, mtbf.value, step_s or 0.0)
     recovery = _recovery(asked, measured, save.value)
     lost_s = interval.value / 2 + save.value + recovery.value
     share = ettr(interval.value, cost.value, lost_s, mtbf.value)
@@ -71,7 +71,7 @@ def planned(asked: Asked, measured: Measured) -> Plan:
         ),
         recovery_s=recovery,
         lost_per_failure_s=Value(lost_s, "half an interval, the save under way, recovery"),
-        lost_gpu_hours_per_day=Value((1 - share) * gpus * 24, f"{gpus} GPUs"),
+        lost_gpu_hours_per_day=Value((1 - share) * gpus * 24, counted(gpus, "GPU")),
         ettr=Value(share, "1 - costs / interval - lost / MTBF"),
         signal_lead_s=Value(lead.of_signal_s(save.value, step_s or 0.0), told),
         collective_timeout_s=Value(
@@ -80,7 +80,7 @@ def planned(asked: Asked, measured: Measured) -> Plan:
         ),
         host_memory_bytes=Value(
             HOST_MEMORY * asked.gpus_per_node * asked.gpu_memory_gib * GIB,
-            f"{HOST_MEMORY} x {asked.gpus_per_node} GPUs of {asked.gpu_memory_gib:g} GiB",
+            f"{HOST_MEMORY} x {counted(asked.gpus_per_node, 'GPU')} of {asked.gpu_memory_gib:g} GiB",
         ),
         disk_bytes=Value(
             (asked.keep + 1) * size.value, f"keep={asked.keep} and one being written"
@@ -108,9 +108,14 @@ def _warned(plan: Plan, asked: Asked, measured: Measured) -> Plan:
             f"a save stages {staged / GIB:.0f} GiB on each node: more than half of its memory"
         )
     if 0 < measured.failures < FEW and asked.mtbf_s is None:
-        counted = f"{measured.failures} failure{'s' * (measured.failures > 1)}"
-        warnings.append(f"an MTBF of {counted} is a guess; --mtbf says better")
+        failures = counted(measured.failures, "failure")
+        warnings.append(f"an MTBF of {failures} is a guess; --mtbf says better")
     return msgspec.structs.replace(plan, warnings=tuple(warnings))
+
+
+def counted(number: int, what: str) -> str:
+    """So many of *what*, as people say it."""
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def bytes_per_parameter(optimizer: str, precision: str) -> float:
@@ -175,19 +180,20 @@ def _mtbf(asked: Asked, measured: Measured) -> Value:
     if asked.mtbf_s is not None:
         return Value(asked.mtbf_s, "as said")
     if measured.mtbf_s is not None:
-        counted = f"{measured.failures} in {measured.ran_s / 3600:.1f} h"
-        return Value(measured.mtbf_s, f"measured: {counted}")
+        how_often = f"{measured.failures} in {measured.ran_s / 3600:.1f} h"
+        return Value(measured.mtbf_s, f"measured: {how_often}")
     ran = f" in {measured.ran_s / 3600:.1f} h it has not failed;" if measured.ran_s else ""
     raise ValueError(f"say --mtbf, how often the job fails:{ran} for example --mtbf 8h")
 
 
-def _interval(cost_s: float, save_s: float, mtbf_s: float) -> Value:
-    best_s = best_interval_s(cost_s, mtbf_s)
-    if best_s < max(save_s, SHORTEST_INTERVAL_S):
-        if save_s > SHORTEST_INTERVAL_S:
-            return Value(save_s, "a save has to be over before the next")
-        return Value(SHORTEST_INTERVAL_S, "more often is not worth its while")
-    return Value(best_s, "Young-Daly")
+def _interval(cost_s: float, save_s: float, mtbf_s: float, step_s: float) -> Value:
+    return max(
+        Value(best_interval_s(cost_s, mtbf_s), "Young-Daly"),
+        Value(SHORTEST_INTERVAL_S, "more often is not worth its while"),
+        Value(save_s, "a save has to be over before the next"),
+        Value(step_s, "saves come between steps"),
+        key=lambda one: one.value,
+    )
 
 
 def _recovery(asked: Asked, measured: Measured, load_s: float) -> Value:

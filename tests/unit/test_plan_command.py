@@ -39,7 +39,7 @@ def test_a_table_that_can_be_pasted(capsys: pytest.CaptureFixture[str]) -> None:
     assert "| checkpoint | 98 GB | 14 bytes a parameter (adamw, mixed) |" in said
     assert "| save every | 5.8 min | Young-Daly |" in said
     assert "    #SBATCH --signal=B:USR2@60\n" in said
-    assert 'Checkpoints("…", every_steps=86, every_minutes=6, keep=3)' in said
+    assert 'Checkpoints("…", every_steps=86, every_minutes=5.7, keep=3)' in said
     assert "timedelta(seconds=600)" in said
 
 
@@ -112,7 +112,12 @@ def test_what_is_missing_is_named_in_one_line(
         ("--params", "seven"), ("--params", "1e99"), ("--params", "0"), ("--nodes", "0"), ("--nodes", "1.5"),
         ("--nodes", "9" * 5000), ("--mtbf", "8"), ("--mtbf", "0h"), ("--mtbf", "nanh"), ("--mtbf", "9999999d"),
         ("--write-gbps", "nan"), ("--write-gbps", "-1"), ("--slowdown", "2"), ("--optimizer", "adem"),
+        ("--write-gbps", "1_000"), ("--write-gbps", "\u0667"), ("--write-gbps", "9" * 5000),
+        ("--write-gbps", " 7"), ("--slowdown", "0_1"), ("--gpu-memory-gib", "1e-320"), ("--params", "7"),
+        ("--params", ""), ("--mtbf", "h"), ("--mtbf", "1_0h"), ("--step-s", "0x10"), ("--checkpoints", ""),
+        ("--params", "1.e9999"), ("--optimizer", "x" * 5000), ("--params", "\x1b[31m"),
     ],
+    ids=lambda value: ascii(value)[1:-1][:20],
 )  # fmt: skip
 def test_a_slip_of_the_keyboard_is_refused(
     option: str, value: str, capsys: pytest.CaptureFixture[str]
@@ -121,8 +126,52 @@ def test_a_slip_of_the_keyboard_is_refused(
     with pytest.raises(SystemExit) as ended:
         main(["plan", *ISSUE, option, value])
 
+    said = capsys.readouterr().err
     assert ended.value.code == 2
-    assert f"argument {option}: " in capsys.readouterr().err
+    assert f"argument {option}: " in said
+    assert said.count("\n") == 1
+    assert len(said) < 400
+    assert "\x1b" not in said
+
+
+def test_a_forgotten_unit_is_asked_after(capsys: pytest.CaptureFixture[str]) -> None:
+    """Seven parameters would make a plan that looks fine."""
+    with pytest.raises(SystemExit):
+        main(["plan", *ISSUE, "--params", "7"])
+
+    assert "7: that few parameters have no model; 7B is meant?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "value", ["7e9", "7B", "7.e9", "7000M", "7000000000", "07E+9", ".007T"]
+)
+def test_a_number_is_taken_in_every_usual_form(
+    value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Seven billion."""
+    main(["plan", *ISSUE, "--params", value])
+
+    assert "| checkpoint | 98 GB |" in capsys.readouterr().out
+
+
+def test_one_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    """In words for people."""
+    main(["plan", *ISSUE, "--nodes", "1", "--gpus-per-node", "1"])
+
+    out = capsys.readouterr().out
+    assert out.startswith("1 node x 1 GPU\n")
+    assert "1.5 x 1 GPU of 80 GiB" in out
+    assert "| 1 GPU |" in out
+
+
+def test_nothing_is_saved_within_a_step(capsys: pytest.CaptureFixture[str]) -> None:
+    """A step of a quarter of an hour is the shortest interval there is."""
+    main(["plan", *ISSUE, "--mtbf", "1h", "--step-s", "900"])
+
+    out = capsys.readouterr().out
+    assert "| save every | 15.0 min | saves come between steps |" in out
+    assert "| that is, steps | 1 |" in out
+    assert "every_steps=1, every_minutes=15," in out
 
 
 # ── measured ────────────────────────────────────────────────────────────────────────────────
