@@ -47,12 +47,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(handlers=[said], level=logging.INFO)
     nowhere = io.StringIO()
     sys.stdout = sys.stdout or nowhere  # None where it is closed
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that is not Unicode's
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         arguments = _parser().parse_args(argv)
         status: int = arguments.do(arguments)
         sys.stdout.flush()
-        if nowhere.tell():
-            raise ResilienceError("standard output is closed")
+        _has_been_heard(nowhere)
     except ResilienceError as error:
         print(f"slurm-resilience: {plain(str(error))}", file=sys.stderr)
         return COULD_NOT
@@ -68,6 +69,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"slurm-resilience: standard output: {error.strerror}", file=sys.stderr)
         return COULD_NOT
     return status
+
+
+def _has_been_heard(nowhere: io.StringIO) -> None:
+    if nowhere.tell():
+        raise ResilienceError("standard output is closed")
 
 
 def _takes_nothing() -> bool:

@@ -3,8 +3,6 @@
 import argparse
 import difflib
 import os
-import shutil
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,6 +11,8 @@ import msgspec
 
 from slurm_resilience import config
 from slurm_resilience.bounded import ask
+from slurm_resilience.cli import standard_input
+from slurm_resilience.cli.arguments import path, refused
 from slurm_resilience.cli.printing import print_json
 from slurm_resilience.diagnosis.facts import Left, Record
 from slurm_resilience.diagnosis.findings import Diagnosis
@@ -32,7 +32,12 @@ READ_S = 300.0
 """For the files of a job on a slow file system; a hung one is not waited for."""
 SHOWN = 300
 """Characters of one line of evidence."""
-STDIN = Path("-")
+STATES = (
+    "BOOT_FAIL", "CANCELLED", "COMPLETED", "COMPLETING", "CONFIGURING", "DEADLINE", "FAILED",
+    "NODE_FAIL", "OUT_OF_MEMORY", "PENDING", "PREEMPTED", "REQUEUED", "RESIZING", "REVOKED", "RUNNING",
+    "SUSPENDED", "TIMEOUT",
+)  # fmt: skip
+"""Of a job, as sacct(1) has them."""
 LIVES = frozenset({"PENDING", "RUNNING", "SUSPENDED", "CONFIGURING", "COMPLETING"})
 """States that speak of an attempt that is not over, or of the next one."""
 
@@ -47,14 +52,17 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "sent anywhere.",
     )
     parser.add_argument(
-        "logs", nargs="*", type=Path, metavar="LOG", help="a file, a folder of them, or -"
+        "logs", nargs="*", type=path, metavar="LOG", help="a file, a folder of them, or -"
     )
     parser.add_argument("--job", metavar="ID", help="12, or 12_3: what Slurm and its files say")
     parser.add_argument(
-        "--state", metavar="STATE", help="what sacct says of the attempt: TIMEOUT, PREEMPTED, …"
+        "--state",
+        type=_state,
+        metavar="STATE",
+        help="what sacct says of the attempt: TIMEOUT, PREEMPTED, …",
     )
     parser.add_argument(
-        "--topology", type=Path, metavar="FILE", help="topology.conf: nodes that fail together"
+        "--topology", type=path, metavar="FILE", help="topology.conf: nodes that fail together"
     )
     parser.add_argument(
         "--explain", metavar="RULE", help="what a cause means, and where it is from"
@@ -70,17 +78,14 @@ def _run(arguments: argparse.Namespace) -> int:
         return _explain(arguments.explain, as_json=arguments.json)
     if not arguments.logs and arguments.job is None:
         raise UsageError("nothing to look at: give LOG, --job or --explain")
-    record = Record(arguments.state.upper()) if arguments.state else None
+    record = Record(arguments.state) if arguments.state else None
     domains = domains_of(arguments.topology) if arguments.topology else {}
     if arguments.job is not None:
         diagnosis = _of_job(arguments.job, arguments.logs, record, domains)
+    elif standard_input.NAME in arguments.logs:
+        diagnosis = _of_standard_input(arguments.logs, record, domains)
     else:
-        with tempfile.TemporaryDirectory() as spool:
-            paths = [
-                _spooled(Path(spool)) if path == STDIN else path for path in arguments.logs
-            ]
-            diagnosis = decide(left_in(paths, record=record, domains=domains))
-            diagnosis = _renamed(diagnosis, str(_spool_in(Path(spool))))
+        diagnosis = decide(left_in(arguments.logs, record=record, domains=domains))
     if arguments.json:
         print_json(document(diagnosis))
     else:
@@ -114,24 +119,38 @@ def _lines(diagnosis: Diagnosis) -> Iterator[str]:
         yield f"  {place}: {plain(line.text, most=SHOWN)}"
 
 
-def _spooled(directory: Path) -> Path:
-    """Standard input, which cannot be read from its end, as a file."""
-    path = _spool_in(directory)
-    with path.open("wb") as file:
-        shutil.copyfileobj(sys.stdin.buffer, file)
-    return path
-
-
-def _spool_in(directory: Path) -> Path:
-    return directory / "standard-input"
+def _of_standard_input(
+    logs: Sequence[Path], record: Record | None, domains: dict[str, str]
+) -> Diagnosis:
+    try:
+        folder = tempfile.TemporaryDirectory()
+    except OSError as error:
+        raise UsageError(
+            f"standard input: no room to keep it: {error.strerror}; name a file, or set TMPDIR"
+        ) from error
+    with folder as name:
+        spool = Path(name, "standard-input")
+        standard_input.spooled(spool)
+        paths = [spool if log == standard_input.NAME else log for log in logs]
+        return _renamed(decide(left_in(paths, record=record, domains=domains)), str(spool))
 
 
 def _renamed(diagnosis: Diagnosis, spooled: str) -> Diagnosis:
     evidence = (
-        msgspec.structs.replace(line, file=str(STDIN)) if line.file == spooled else line
+        msgspec.structs.replace(line, file=str(standard_input.NAME))
+        if line.file == spooled
+        else line
         for line in diagnosis.evidence
     )
     return msgspec.structs.replace(diagnosis, evidence=tuple(evidence))
+
+
+def _state(text: str) -> str:
+    """A state as sacct prints it, `CANCELLED by 1000` and `CANCELLED+` too."""
+    words = text.upper().split()
+    if not words or words[0].rstrip("+") not in STATES:
+        raise refused(text, f"a state of sacct's: {', '.join(STATES)}")
+    return text.upper()
 
 
 # ── a job ───────────────────────────────────────────────────────────────────────────────────

@@ -9,6 +9,9 @@ from pathlib import Path
 import msgspec
 
 from slurm_resilience.checkpoint_files.listing import shown
+from slurm_resilience.cli import standard_input
+from slurm_resilience.cli.arguments import path, seconds_of_a_day
+from slurm_resilience.cli.printing import print_json
 from slurm_resilience.errors import UsageError
 from slurm_resilience.lint import act, facts
 from slurm_resilience.lint.findings import Finding
@@ -18,7 +21,6 @@ from slurm_resilience.plain import plain
 from slurm_resilience.planning.measured import of_checkpoints
 
 CLEAN, FOUND = 0, 1
-STDIN = Path("-")
 MOST_PASSES = 4
 MOST_SHOWN = 300
 """Characters of a message: a script's own words may stand in it."""
@@ -45,7 +47,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument(
         "scripts",
         nargs="+",
-        type=Path,
+        type=path,
         metavar="SCRIPT",
         help="an sbatch file (-: standard input)",
     )
@@ -58,12 +60,12 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     known = parser.add_mutually_exclusive_group()
     known.add_argument(
         "--save-s",
-        type=_seconds,
+        type=seconds_of_a_day,
         metavar="SECONDS",
         help="what one save of this training takes",
     )
     known.add_argument(
-        "--checkpoints", type=Path, metavar="DIR",
+        "--checkpoints", type=path, metavar="DIR",
         help="of earlier runs: the longest save there tells what one takes",
     )  # fmt: skip
     parser.set_defaults(do=_run)
@@ -72,14 +74,15 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def _run(arguments: argparse.Namespace) -> int:
     save_s = arguments.save_s if arguments.checkpoints is None else _took(arguments.checkpoints)
     # All of them first: where one cannot be read, none is changed.
-    texts = {path: _text_of(path) for path in dict.fromkeys(arguments.scripts)}
-    if arguments.fix and STDIN in texts:
+    texts = {script: _text_of(script) for script in dict.fromkeys(arguments.scripts)}
+    if arguments.fix and standard_input.NAME in texts:
         raise UsageError("--fix: standard input cannot be mended; name the file")
     reports = [
-        _report(path, text, save_s=save_s, fix=arguments.fix) for path, text in texts.items()
+        _report(script, text, save_s=save_s, fix=arguments.fix)
+        for script, text in texts.items()
     ]
     if arguments.json:
-        print(_document(reports))
+        print_json(_document(reports))
     else:
         for report in reports:
             _show(report)
@@ -87,16 +90,14 @@ def _run(arguments: argparse.Namespace) -> int:
     return FOUND if any(report.findings for report in reports) else CLEAN
 
 
-def _text_of(path: Path) -> str:
-    if path != STDIN:
-        return act.read(path)
-    data = sys.stdin.buffer.read(act.MOST_BYTES + 1)
-    if len(data) > act.MOST_BYTES:
-        raise UsageError(f"standard input: more than {act.MOST_BYTES} bytes is no script")
+def _text_of(script: Path) -> str:
+    if script != standard_input.NAME:
+        return act.read(script)
+    data = standard_input.of_at_most(act.MOST_BYTES)
     return data.decode("utf-8", errors="surrogateescape")
 
 
-def _report(path: Path, old: str, *, save_s: float | None, fix: bool) -> Report:
+def _report(script: Path, old: str, *, save_s: float | None, fix: bool) -> Report:
     first = findings = judge(facts.read(old), save_s=save_s)
     text = old
     for _ in range(MOST_PASSES if fix else 0):
@@ -106,10 +107,10 @@ def _report(path: Path, old: str, *, save_s: float | None, fix: bool) -> Report:
         text = fixed(facts.read(text), findings)
         findings = judge(facts.read(text), save_s=save_s)
     if text != old:
-        act.write(path, old, text)
+        act.write(script, old, text)
     left = {finding.rule for finding in findings}
     mended = dict.fromkeys(finding.rule for finding in first if finding.rule not in left)
-    return Report(os.fspath(path), findings, list(mended))
+    return Report(os.fspath(script), findings, list(mended))
 
 
 def _show(report: Report) -> None:
@@ -132,18 +133,18 @@ def _sum_up(reports: Sequence[Report]) -> None:
         print(f"{said}; # slurm-resilience: ignore=RULE silences one", file=sys.stderr)
 
 
-def _document(reports: Sequence[Report]) -> str:
+def _document(reports: Sequence[Report]) -> dict[str, object]:
     files = [
         {
-            "file": _text(report.file),
+            "file": report.file,
             "fixed": report.fixed,
             "findings": [
                 {
                     "rule": one.rule,
                     "line": one.line or None,
-                    "message": _text(one.message),
+                    "message": one.message,
                     "why": BY_ID[one.rule].why,
-                    "fix": _text(one.fix),
+                    "fix": one.fix,
                     "fixable": one.edit is not None,
                 }
                 for one in report.findings
@@ -151,12 +152,7 @@ def _document(reports: Sequence[Report]) -> str:
         }
         for report in reports
     ]
-    return msgspec.json.format(msgspec.json.encode({"files": files})).decode()
-
-
-def _text(value: str) -> str:
-    """Bytes of a file that are no UTF-8 have no place in JSON."""
-    return value.encode("utf-8", errors="replace").decode()
+    return {"files": files}
 
 
 def _took(directory: Path) -> float:
@@ -166,10 +162,3 @@ def _took(directory: Path) -> float:
             f"--checkpoints {shown(directory)}: no checkpoint there tells what a save takes"
         )
     return save_s
-
-
-def _seconds(text: str) -> float:
-    number = float(text)
-    if not 0 < number < 24 * 3600:
-        raise argparse.ArgumentTypeError(f"{text}: seconds, more than 0 and less than a day")
-    return number

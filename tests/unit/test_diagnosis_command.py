@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -139,3 +141,95 @@ def test_what_a_log_would_do_to_a_terminal_is_shown_instead(
     assert "\u202e" not in said
     assert "\x07" not in said
     assert "\x9b" not in said
+
+
+# ── odd places ──────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("place", ["file", "folder"])
+def test_a_name_that_is_no_text_is_shown(place: str, tmp_path: Path) -> None:
+    """Bytes of a path that are no UTF-8: what JSON cannot hold becomes a question mark."""
+    log = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.log"))
+    log.write_bytes(ECC.read_bytes())
+
+    done = _apart("--json", os.fspath(log if place == "file" else tmp_path))
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["evidence"][0]["file"] == f"{tmp_path}/?.log"
+
+
+def test_a_terminal_that_is_not_unicodes_is_written_to(tmp_path: Path) -> None:
+    """JSON stays JSON, and says the same."""
+    log = tmp_path / "é…😀.log"
+    log.write_bytes(ECC.read_bytes())
+    ascii_ = {"PYTHONIOENCODING": "ascii"}
+
+    people, program = _apart(str(log), env=ascii_), _apart("--json", str(log), env=ascii_)
+
+    assert people.returncode == program.returncode == 0, people.stderr + program.stderr
+    assert "\\xe9\\u2026\\U0001f600.log:2" in people.stdout
+    assert json.loads(program.stdout)["evidence"][0]["file"] == str(log)
+
+
+@pytest.mark.parametrize("command", ["diagnose", "lint"])
+def test_standard_input_that_is_closed_is_one_line(command: str) -> None:
+    """`<&-`, as a daemon may start a command."""
+    line = f'exec "{sys.executable}" -m slurm_resilience {command} - <&-'
+
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 2
+    assert done.stderr == "slurm-resilience: standard input is closed; name a file\n"
+
+
+def test_standard_input_without_room_for_it_is_one_line() -> None:
+    """A folder for temporary files that takes no more."""
+    limit = f'ulimit -f 8; exec "{sys.executable}" -m slurm_resilience diagnose -'
+
+    done = subprocess.run(
+        ["bash", "-c", limit], input=b"x\n" * 100_000, capture_output=True, check=False
+    )
+
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"slurm-resilience: standard input, kept in ")
+    assert b": File too large; name a file, or set TMPDIR\n" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([""], "an empty name; say which file or folder"),
+        (["--state", "garbage", str(ECC)], "garbage: a state of sacct's: BOOT_FAIL, CANCELLED"),
+        (["--state", "", str(ECC)], "a state of sacct's"),
+    ],
+)
+def test_what_means_nothing_is_refused(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In one line."""
+    with pytest.raises(SystemExit) as ended:
+        main(["diagnose", *arguments])
+
+    said = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert says in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("state", ["CANCELLED by 1000", "cancelled+", "CANCELLED"])
+def test_a_state_is_taken_as_sacct_prints_it(
+    state: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With who did it, cut short, or as typed."""
+    assert main(["diagnose", "--json", "--state", state, str(TOLD_TO_END)]) == 0
+
+    assert json.loads(capsys.readouterr().out)["cause"] == "slurm-cancelled"
+
+
+def _apart(
+    *arguments: str, env: dict[str, str] | None = None
+) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "slurm_resilience", "diagnose", *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, **(env or {})}
+    )
