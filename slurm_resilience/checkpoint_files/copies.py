@@ -23,6 +23,7 @@ from slurm_resilience.checkpoint_files.blocks import in_threads
 from slurm_resilience.checkpoint_files.keep import is_poisoned
 from slurm_resilience.checkpoint_files.listing import Found, directory_name, found
 from slurm_resilience.checkpoint_files.manifest import File, Manifest
+from slurm_resilience.checkpoint_files.quarantine import set_aside
 from slurm_resilience.checkpoint_files.store import BLOCK_BYTES, Foreign, Store
 from slurm_resilience.errors import (
     CheckpointCopyError,
@@ -30,6 +31,7 @@ from slurm_resilience.errors import (
     CheckpointPlaceError,
 )
 from slurm_resilience.files import sync_directory
+from slurm_resilience.plain import plain
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +70,22 @@ def copy_newest(directory: Path, store: Store, *, keep: int) -> str:
         _thin_out(store, keep=keep)
         return name
     return ""
+
+
+def fetch_named(store: Store, name: str, directory: Path) -> Path:
+    """
+    Bring one copy back into *directory*; where it lies now. What has its name there is put aside.
+
+    Raises as `fetch_newest`.
+    """
+    copy = next((copy for copy in copied(store) if copy.name == name), None)
+    if copy is None:
+        raise CheckpointCopyError(f"{store.url}: there is no whole copy {plain(name)!r}")
+    _check_room(directory, copy.manifest)
+    try:
+        return _fetch(store, copy, directory)
+    except CheckpointLoadError as error:
+        raise CheckpointCopyError(f"{store.url}/{copy.name}: {error}") from error
 
 
 def fetch_newest(store: Store, directory: Path) -> Path | None:
@@ -166,6 +184,8 @@ def _fetch(store: Store, copy: Copy, directory: Path) -> Path:
         sealed = manifests.encoded(copy.manifest)
         _write(unfinished / manifests.NAME, iter([sealed]), most_bytes=len(sealed))
         sync_directory(unfinished)
+        if os.path.lexists(path):
+            set_aside(path, "a copy of its step was fetched")
         unfinished.rename(path)
         sync_directory(directory)
     except OSError as error:

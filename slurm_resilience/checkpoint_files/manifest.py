@@ -8,6 +8,7 @@ write the directory can write a manifest too.
 
 import re
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -33,6 +34,17 @@ class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     crc32: Count
 
 
+class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What of a checkpoint lies on one node's own disk; the other parts lie on other nodes."""
+
+    whole: str
+    """Made anew for each save; the same in all parts of it."""
+    node: str
+    """Where it was written."""
+    ranks: Annotated[tuple[Count, ...], msgspec.Meta(min_length=1)]
+    """Whose files it holds."""
+
+
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One checkpoint: the state after `step`, written by `world_size` ranks."""
 
@@ -47,7 +59,19 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The Slurm job; empty outside Slurm."""
     files: dict[str, File]
     poison: str = ""
-    """Which NaN or infinity the state holds; empty: none was seen."""
+    """Which NaN or infinity the state holds, in whichever part; empty: none was seen."""
+    part: Part | None = None
+    """None: all of the checkpoint is here."""
+
+    @property
+    def ranks(self) -> Sequence[int]:
+        """Whose files are here."""
+        return self.part.ranks if self.part else range(self.world_size)
+
+    @property
+    def identity(self) -> str:
+        """The same for all parts of one checkpoint, and for all copies of a whole one."""
+        return self.part.whole if self.part else f"{zlib.crc32(encoded(self)):08x}"
 
     @property
     def size_bytes(self) -> int:
@@ -99,9 +123,11 @@ def parsed(data: bytes) -> Manifest:
             raise CheckpointLoadError(
                 f"{NAME} names {name[:80]!r}, which is no file of a checkpoint"
             )
-    if manifest.world_size > len(manifest.files):  # before as many names are made up
+    ranks = manifest.ranks
+    if len(ranks) > len(manifest.files):  # before as many names are made up
         raise CheckpointLoadError(f"{NAME} names fewer files than it has ranks")
-    ranks = range(manifest.world_size)
+    if manifest.part and not max(ranks) < manifest.world_size:
+        raise CheckpointLoadError(f"{NAME} is the part of a rank that there was not")
     needed = {INDEX, *map(tensors_name, ranks), *map(values_name, ranks)}
     if missing := needed - manifest.files.keys():
         raise CheckpointLoadError(f"{NAME} does not name {min(missing)}")

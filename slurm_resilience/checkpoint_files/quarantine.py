@@ -93,10 +93,15 @@ def reason_of(aside: Path) -> Reason:
 
 
 def _thin_out(quarantine: Path, *, newest: Path) -> None:
-    """Delete all but the latest few, but for what turns out to be sound or cannot be read."""
+    """
+    Delete all but the latest few, but for what turns out to be sound or cannot be read. A part of a
+    checkpoint, put aside because other parts are gone, is nothing that could be gone on from.
+    """
     for path, _ in put_aside(quarantine.parent)[MOST:]:
         try:
-            if path != newest and damage(look(path)):
+            entry = look(path)
+            is_part = entry.manifest is not None and entry.manifest.part is not None
+            if path != newest and (is_part or damage(entry)):
                 remove(path)
                 _reason_path(path).unlink(missing_ok=True)
         except OSError as error:  # noqa: PERF203 - each by itself

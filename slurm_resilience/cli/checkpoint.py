@@ -13,7 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from slurm_resilience.checkpoint_files.listing import Found, found, problems, shown
+from slurm_resilience.checkpoint_files.manifest import Part
 from slurm_resilience.checkpoint_files.pruning import planned, prune, unowned
 from slurm_resilience.checkpoint_files.quarantine import Reason, damage, put_aside, set_aside
 from slurm_resilience.cli import checkpoint_copies
@@ -133,11 +136,11 @@ def _refuse_single(directory: Path) -> None:
 
 def path(arguments: argparse.Namespace) -> int:
     """Print the newest sound checkpoint; what was skipped goes to standard error."""
-    newest = None
+    newest = part = None
     for entry in found(arguments.directory):
         problem = next(problems(entry), "")
         if not problem:
-            newest = entry.path
+            newest, part = entry.path, entry.manifest and entry.manifest.part
             break
         print(f"skipped {shown(entry.path)}: {problem}", file=sys.stderr)
     if arguments.json:
@@ -147,6 +150,9 @@ def path(arguments: argparse.Namespace) -> int:
     else:
         # As the system has it: a name need not be text.
         sys.stdout.buffer.write(os.fsencode(newest) + b"\n")
+        sys.stdout.flush()
+        if part:
+            print(f"it is {_whose(part)}; the rest lies on other nodes", file=sys.stderr)
     return UNSOUND if newest is None else SOUND
 
 
@@ -193,8 +199,15 @@ def _document(report: Report) -> dict[str, object]:
         "took_s": manifest and manifest.took_s,
         "job": manifest and manifest.job,
         "poison": manifest.poison or None if manifest else None,
+        "part": msgspec.to_builtins(manifest.part) if manifest else None,
     }
     return {"path": str(report.entry.path), **known, "problem": report.problem or None}
+
+
+def _whose(part: Part) -> str:
+    first, last = part.ranks[0], part.ranks[-1]
+    ranks = f"rank {first}" if first == last else f"ranks {first} to {last}"
+    return f"the part of {ranks}, written on {plain(part.node, most=80)}"
 
 
 def _line(report: Report, *, sound: str) -> str:
@@ -205,6 +218,8 @@ def _line(report: Report, *, sound: str) -> str:
     state = report.problem or (
         f"poisoned: {plain(manifest.poison)}" if manifest.poison else sound
     )
+    if manifest.part:
+        state += f"; {_whose(manifest.part)}"
     return (
         f"{manifest.step:>9}  {saved}  {manifest.world_size:>5}  {manifest.size_bytes / GIB:>9.3f}"
         f"  {manifest.took_s:>7.1f}s  {state}"

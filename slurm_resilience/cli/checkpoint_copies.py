@@ -1,4 +1,4 @@
-"""`checkpoint copy` and `checkpoint fetch`: to object storage, and back."""
+"""`checkpoint copy`, `copies` and `fetch`: to object storage, what is there, and back."""
 
 import argparse
 import json
@@ -9,7 +9,12 @@ import select
 import sys
 from pathlib import Path
 
-from slurm_resilience.checkpoint_files.copies import copy_newest, fetch_newest
+from slurm_resilience.checkpoint_files.copies import (
+    copied,
+    copy_newest,
+    fetch_named,
+    fetch_newest,
+)
 from slurm_resilience.checkpoint_files.listing import shown
 from slurm_resilience.checkpoint_files.pruning import unowned
 from slurm_resilience.checkpoint_files.store import Store
@@ -45,7 +50,14 @@ def add_commands(group: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     fetch.add_argument("url", metavar="URL", help=URL_HELP)
     fetch.add_argument("directory", type=Path, metavar="DIR", help="of checkpoints")
     fetch.set_defaults(do=fetch_)
-    for command in (copy, fetch):
+    fetch.add_argument(
+        "--name", metavar="NAME", help="this one, as `checkpoint copies` shows it"
+    )
+    text = "what copies there are, whole ones, the latest step first; 1: there is none"
+    listing = group.add_parser("copies", help=text, description=text)
+    listing.add_argument("url", metavar="URL", help=URL_HELP)
+    listing.set_defaults(do=copies_)
+    for command in (copy, fetch, listing):
         command.add_argument("--json", action="store_true", help="one JSON document")
 
 
@@ -75,7 +87,10 @@ def fetch_(arguments: argparse.Namespace) -> int:
     """Bring one back."""
     store = _store(arguments)
     with unowned(arguments.directory):
-        path = fetch_newest(store, arguments.directory)
+        if arguments.name is None:
+            path = fetch_newest(store, arguments.directory)
+        else:
+            path = fetch_named(store, arguments.name, arguments.directory)
     if arguments.json:
         print(json.dumps({"path": str(path) if path else None}))
     elif path:
@@ -83,6 +98,32 @@ def fetch_(arguments: argparse.Namespace) -> int:
     else:
         print(f"no copy in {plain(store.url)}", file=sys.stderr)
     return DONE if path else NONE
+
+
+def copies_(arguments: argparse.Namespace) -> int:
+    """Show what is there."""
+    store = _store(arguments)
+    copies = copied(store)
+    if arguments.json:
+        documents = [
+            {
+                "name": copy.name,
+                "step": copy.manifest.step,
+                "saved_at": copy.manifest.saved_at,
+                "size_bytes": copy.manifest.size_bytes,
+                "world_size": copy.manifest.world_size,
+                "ranks": list(copy.manifest.ranks),
+                "identity": copy.manifest.identity,
+            }
+            for copy in copies
+        ]
+        print(json.dumps({"copies": documents}))
+    elif copies:
+        for copy in copies:
+            print(plain(copy.name))
+    else:
+        print(f"no copy in {plain(store.url)}", file=sys.stderr)
+    return DONE if copies else NONE
 
 
 def _store(arguments: argparse.Namespace) -> Store:

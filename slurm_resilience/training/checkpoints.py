@@ -1,34 +1,23 @@
 """Where checkpoints go, how often, and how many are kept."""
 
-import errno
 import os
 import platform
-import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from slurm_resilience.checkpoint_files.keep import remove_unfinished
-from slurm_resilience.checkpoint_files.listing import shown
 from slurm_resilience.checkpoint_files.owner import Claim, owner
-from slurm_resilience.errors import CheckpointPlaceError, CheckpointSaveError, UsageError
+from slurm_resilience.errors import ResilienceError, UsageError
 from slurm_resilience.training.due import Due
+from slurm_resilience.training.nodes import Nodes, usable
 from slurm_resilience.training.peers import Failure, Peers
-
-PROBE_BYTES = 4096
-NOT_A_PLACE = frozenset({
-    errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP,
-    errno.ENAMETOOLONG, errno.EINVAL,
-})  # fmt: skip
-"""What a person has to see to; the rest is a disk that is full or ill."""
 
 
 @dataclass(frozen=True)
 class Checkpoints:
     """
-    Checkpoints in *directory*, which every rank has to see: a fast, shared disk, not the one that
+    Checkpoints in *directory*, which every rank has to see (but for *per_node*): a fast, shared disk, not the one that
     the training data is read from.
 
     One is written every *every_steps* steps or *every_minutes* minutes, whichever is first (None:
@@ -43,6 +32,9 @@ class Checkpoints:
     *copies*: a URL (`s3://bucket/path`, one a training) to which the newest sound checkpoint is copied
     every *copy_every_minutes*, beside the training; the newest *keep_copies* stay there. Where
     the directory holds no checkpoint, the newest copy is fetched.
+
+    *per_node*: the directory lies on a disk of each node. Each holds what its own ranks need, and a
+    checkpoint is there when all parts of it are; a node that is replaced takes its part along.
     """
 
     directory: str | os.PathLike[str]
@@ -54,6 +46,7 @@ class Checkpoints:
     copies: str | None = None
     copy_every_minutes: int = 120
     keep_copies: int = 2
+    per_node: bool = False
 
     def __post_init__(self) -> None:
         """Refuse nonsense with a `UsageError`."""
@@ -97,83 +90,38 @@ class Checkpoints:
         )
 
 
-def claimed(path: Path, peers: Peers) -> Claim | None:
+class Hold(NamedTuple):
+    """A directory that is ours."""
+
+    nodes: Nodes
+    claim: Claim | None
+    """Of the rank that leads there; None on the others."""
+
+    def release(self) -> None:
+        """Let go of it."""
+        if self.claim:
+            self.claim.release()
+
+
+def claimed(path: Path, peers: Peers, nodes: Nodes) -> Hold:
     """
-    Make and claim the directory; the claim is rank 0's, other ranks get None.
+    Claim the directory.
 
-    Every rank has to come here. Raises on all of them: `CheckpointPlaceError` where one may not
-    write there or sees another directory under that name, `CheckpointSaveError` where the disk is
-    full or fails, `CheckpointInUseError` where another job is writing there.
+    Every rank has to come here. Raises on all of them: `CheckpointInUseError` where another job is
+    writing there, else as `made`.
     """
-    token = peers.first(lambda: _made(path))
-    peers.each(lambda: _probe(path, token, peers.rank))
-    peers.first(lambda: _check_seen(path, token, peers.world_size))
-    claim = None
-    if peers.rank == 0:
-        claim = peers.tried(lambda: _claim(path))
-    peers.shared(claim if isinstance(claim, Failure) else None)
-    return claim if isinstance(claim, Claim) else None
-
-
-def _made(path: Path) -> str:
-    with _usable(path):
-        if not path.parent.is_dir():
-            raise CheckpointPlaceError(
-                f"{path.parent} does not exist or is not a directory; is its file system mounted?"
-            )
-        try:
-            path.mkdir(exist_ok=True)
-        except FileExistsError as error:
-            raise CheckpointPlaceError(
-                f"{path} is not a directory; move it away, or name another"
-            ) from error
-    return secrets.token_hex(8)
-
-
-def _probe(path: Path, token: str, rank: int) -> None:
-    with _usable(path):
-        if not path.is_dir():
-            raise CheckpointPlaceError(
-                f"{path} does not exist here; all nodes have to share it"
-            )
-        probe = _probe_path(path, token, rank)
-        try:
-            probe.write_bytes(bytes(PROBE_BYTES))
-        except OSError:
-            with suppress(OSError):
-                probe.unlink(missing_ok=True)
-            raise
-
-
-@contextmanager
-def _usable(path: Path) -> Iterator[None]:
+    claim = peers.tried(lambda: _claim(path)) if nodes.leads else None
     try:
-        yield
-    except OSError as error:
-        text = f"{shown(path)}: cannot write there: {error.strerror}"
-        if error.errno in NOT_A_PLACE:
-            raise CheckpointPlaceError(f"{text}; give Checkpoints(...) another") from error
-        raise CheckpointSaveError(text) from error
-
-
-def _check_seen(path: Path, token: str, world_size: int) -> None:
-    probes = [_probe_path(path, token, rank) for rank in range(world_size)]
-    missing = [rank for rank, probe in enumerate(probes) if not probe.exists()]
-    for probe in probes:
-        probe.unlink(missing_ok=True)
-    if missing:
-        raise CheckpointPlaceError(
-            f"{path} is not the same directory on every node: rank {missing[0]} sees another; "
-            "use a shared file system"
-        )
-
-
-def _probe_path(path: Path, token: str, rank: int) -> Path:
-    return path / f".probe-{token}-{rank}"
+        peers.shared(claim if isinstance(claim, Failure) else None)
+    except ResilienceError:
+        if isinstance(claim, Claim):
+            claim.release()
+        raise
+    return Hold(nodes, claim if isinstance(claim, Claim) else None)
 
 
 def _claim(path: Path) -> Claim:
-    with _usable(path):
+    with usable(path):
         claim = Claim(path, owner(os.environ, node=platform.node(), pid=os.getpid()))
         try:
             remove_unfinished(path)

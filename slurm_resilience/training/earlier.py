@@ -37,13 +37,14 @@ def saved_before(environment: Mapping[str, str], *, rank: int) -> int:
     return max(steps, default=-1)
 
 
-def look_for(directory: Path, saved_step: int) -> None:
-    """
-    Look, and make nothing: an empty mount point stays empty.
+def holds_some(directory: Path) -> bool:
+    """Look whether there is any checkpoint, and make nothing: an empty mount point stays empty."""
+    return directory.is_dir() and bool(found(directory))
 
-    Raises `CheckpointPlaceError` where *saved_step* was saved and there is no checkpoint at all.
-    """
-    if saved_step >= 0 and not (directory.is_dir() and found(directory)):
+
+def refuse_loss(directory: Path, saved_step: int, *, held: bool) -> None:
+    """Raise `CheckpointPlaceError` where *saved_step* was saved and nothing of that is *held*."""
+    if saved_step >= 0 and not held:
         raise CheckpointPlaceError(
             f"{directory} holds no checkpoint, but this job had saved step {saved_step}: was it "
             "deleted, is its file system mounted? Put it back; or, to begin anew at step 0, "

@@ -30,8 +30,9 @@ from slurm_resilience.checkpoint_files.listing import found, problems
 from slurm_resilience.errors import UsageError
 from slurm_resilience.training import rng
 from slurm_resilience.training.checkpoints import Checkpoints
+from slurm_resilience.training.choosing import Prefer
 from slurm_resilience.training.peers import Peers
-from slurm_resilience.training.restoring import Prefer, load
+from slurm_resilience.training.restoring import load
 from slurm_resilience.training.run import Run
 
 log = logging.getLogger(__name__)

@@ -72,24 +72,29 @@ class Index(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def indexed(metadata: Metadata, pieces: Iterable[tuple[str, Piece]]) -> Index:
-    """The index of what torch's save planner has planned and the ranks have written."""
+    """
+    The index of what torch's save planner has planned and the ranks have written.
+
+    It names all tensors, also those of which no piece is among *pieces*.
+    """
     by_name: dict[str, list[Piece]] = {name: [] for name in metadata.state_dict_metadata}
     for name, piece in pieces:
         by_name[name].append(piece)
     return Index({name: _tensor(metadata, name, mine) for name, mine in by_name.items()})
 
 
-def parsed(data: bytes, files: Mapping[str, File]) -> Index:
+def parsed(data: bytes, files: Mapping[str, File], *, partial: bool = False) -> Index:
     """
     The index in *data*; *files* are those of the manifest.
 
     Raises `CheckpointLoadError` where a piece lies outside its file or its tensor, or where the
-    pieces of a tensor are more or less than the tensor: a wrong size never becomes an allocation.
+    pieces of a tensor are more or (but for *partial*) less than the tensor: a wrong size never
+    becomes an allocation.
     """
     try:
         index = msgspec.json.decode(data, type=Index)
         for name, tensor in index.tensors.items():
-            _check(name, tensor, files)
+            _check(name, tensor, files, partial=partial)
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
         raise CheckpointLoadError(f"index.json: {error}") from error
     return index
@@ -103,7 +108,7 @@ def _tensor(metadata: Metadata, name: str, pieces: list[Piece]) -> Tensor:
     return Tensor(dtype=text, sizes=tuple(known.size), pieces=tuple(pieces))
 
 
-def _check(name: str, tensor: Tensor, files: Mapping[str, File]) -> None:
+def _check(name: str, tensor: Tensor, files: Mapping[str, File], *, partial: bool) -> None:
     covered = 0
     for piece in tensor.pieces:
         inside = len(piece.offsets) == len(piece.sizes) == len(tensor.sizes) and all(
@@ -120,5 +125,6 @@ def _check(name: str, tensor: Tensor, files: Mapping[str, File]) -> None:
         ):
             raise ValueError(f"a piece of {name[:80]!r} lies outside its tensor or file")
         covered += math.prod(piece.sizes)
-    if covered != math.prod(tensor.sizes):
+    whole = math.prod(tensor.sizes)
+    if covered > whole or (covered < whole and not partial):
         raise ValueError(f"the pieces of {name[:80]!r} are not the whole tensor")

@@ -17,7 +17,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 
 from slurm_resilience.training import rng
 from slurm_resilience.training.checkpoints import Checkpoints
-from slurm_resilience.training.restoring import Prefer
+from slurm_resilience.training.choosing import Prefer
 from slurm_resilience.training.run import Run
 from slurm_resilience.training.sound import Loss
 

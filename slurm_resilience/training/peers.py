@@ -131,29 +131,24 @@ class Peers:
                 dist.broadcast_object_list(told, src=0, group=self._group)
         return _succeeded(told)[0]
 
-    def together(self, do: Callable[[], T], then: Callable[[list[T]], R]) -> R:
+    def dealt(self, mine: T | Failure, deal: Callable[[list[T]], list[R]]) -> R:
         """
-        *do* on every rank, *then* on rank 0 over all that was returned; its result told to all.
+        Every rank's outcome of `tried` to rank 0; of the list that *deal* makes of them there, each
+        rank gets its own entry.
 
-        Raises the error on all ranks where any part fails; *then* is left out if *do*
-        failed anywhere.
+        Raises the error on all ranks where any part fails; *deal* is left out if a rank failed.
         """
-        everybody = self._gathered(do)
-        return self.first(lambda: then(_succeeded(everybody)))
-
-    def dealt(self, do: Callable[[], T], deal: Callable[[list[T]], list[R]]) -> R:
-        """As `together`; of the list that *deal* makes, each rank gets its own entry."""
-        everybody = self._gathered(do)
+        everybody = self._gathered(mine)
         if self.alone:
             return deal(_succeeded(everybody))[0]
         hand = None
         if self.rank == 0:
             made = self.tried(lambda: deal(_succeeded(everybody)))
             hand = [made] * self.world_size if isinstance(made, Failure) else made
-        mine: list[R | Failure | None] = [None]
+        got: list[R | Failure | None] = [None]
         with self._connected():
-            dist.scatter_object_list(mine, hand, src=0, group=self._group)
-        return _succeeded(mine)[0]
+            dist.scatter_object_list(got, hand, src=0, group=self._group)
+        return _succeeded(got)[0]
 
     def most(self, number: int) -> int:
         """The largest *number* of all ranks."""
@@ -179,8 +174,7 @@ class Peers:
         """Take note that a rank is lost; *error* is torch's."""
         self.lost = self.lost or str(error).strip().partition("\n")[0]
 
-    def _gathered(self, do: Callable[[], T]) -> list[T | Failure | None]:
-        mine = self.tried(do)
+    def _gathered(self, mine: T | Failure) -> list[T | Failure | None]:
         if self.alone:
             return [mine]
         everybody: list[T | Failure | None] = [None] * self.world_size

@@ -3,7 +3,7 @@
 import ctypes
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ import torch
 from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner
 from torch.distributed.checkpoint.metadata import Metadata
 from torch.distributed.checkpoint.planner import ReadItem
+from torch.distributed.tensor import DTensor
 
 from slurm_resilience.checkpoint_files import manifest as manifests
 from slurm_resilience.checkpoint_files.blocks import BLOCK_BYTES, in_threads, read_into
@@ -31,7 +32,9 @@ class Reader:
     def __init__(self, path: Path, manifest: Manifest) -> None:
         self.path = path
         self.manifest = manifest
-        self._index = parsed(self._content(manifests.INDEX), manifest.files)
+        self._index = parsed(
+            self._content(manifests.INDEX), manifest.files, partial=manifest.part is not None
+        )
         self._metadata = self._index.metadata()
         self._pieces = {
             (name, piece.offsets): piece
@@ -60,14 +63,20 @@ class Reader:
         return torch.empty(known.sizes, dtype=dtype(known.dtype))
 
     def fill(self, targets: Mapping[str, torch.Tensor]) -> None:
-        """Read the tensors named by *targets* into them; sharded ones take their own shard."""
+        """
+        Read the tensors named by *targets* into them; sharded ones take their own shard.
+
+        Raises `CheckpointLoadError` where another node's part holds some of that.
+        """
         planner = DefaultLoadPlanner(flatten_state_dict=False)
         wanted = {name: self._metadata.state_dict_metadata[name] for name in targets}
         planner.set_up_planner(dict(targets), Metadata(wanted), is_coordinator=False)
         with ExitStack() as files:
             opened: dict[str, int] = {}
             tasks: list[Callable[[], None]] = []
-            for item in planner.create_local_plan().items:
+            items = planner.create_local_plan().items
+            self._check_is_here(targets, items)
+            for item in items:
                 name, offsets = item.storage_index.fqn, item.storage_index.offset
                 piece = self._pieces[name, tuple(offsets or ())]
                 if piece.file not in opened:
@@ -77,6 +86,20 @@ class Reader:
                 target = planner.resolve_tensor(item).detach()
                 tasks += _reads(source, piece, self.tensor(name), item, target)
             in_threads(lambda read: read(), tasks)
+
+    def _check_is_here(
+        self, targets: Mapping[str, torch.Tensor], items: Sequence[ReadItem]
+    ) -> None:
+        missing = {
+            name: (one.to_local() if isinstance(one, DTensor) else one).numel()
+            for name, one in targets.items()
+        }
+        for item in items:
+            missing[item.storage_index.fqn] -= math.prod(item.lengths)
+        if lacking := [name for name, count in missing.items() if count > 0]:
+            raise CheckpointLoadError(
+                f"{self.path}: some of {lacking[0]!r} lies in the parts of other nodes"
+            )
 
     def _content(self, name: str) -> bytes:
         try:

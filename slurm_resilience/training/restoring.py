@@ -1,15 +1,14 @@
-"""Back to the newest checkpoint that every rank finds sound."""
+"""Filling a state from a checkpoint that was found sound."""
 
 import logging
 import os
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Callable, MutableMapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import torch
 
-from slurm_resilience.checkpoint_files.listing import Found, found, look, problems
-from slurm_resilience.checkpoint_files.quarantine import damage, set_aside
+from slurm_resilience.checkpoint_files.listing import Found, look, problems
 from slurm_resilience.errors import CheckpointLoadError
 from slurm_resilience.plain import plain
 from slurm_resilience.training import rng
@@ -26,55 +25,6 @@ UNFIT = (RuntimeError, ValueError, LookupError, TypeError, AttributeError, Asser
 """What torch and users' `load_state_dict` raise for a state that is not theirs."""
 
 
-Prefer = Literal["newest", "sound"]
-
-
-class Choice(NamedTuple):
-    """The checkpoint to go on from, None to begin; and those that are not sound."""
-
-    newest: Found | None
-    unsound: frozenset[Path]
-
-
-def choose(directory: Path, peers: Peers, prefer: Prefer = "newest") -> Choice:
-    """
-    Verify from the newest on, the ranks sharing the reading, until one is sound for all; with
-    *prefer* sound also one in which neither NaN nor infinity was seen.
-
-    Every rank has to come here. Raises `CheckpointLoadError` where there are checkpoints and none of
-    them is sound: to begin anew is then for a person to decide.
-    """
-    entries = peers.first(lambda: found(directory))
-    unsound = {entry.path: entry.problem for entry in entries if entry.manifest is None}
-    newest = None
-    for entry in entries:
-        if entry.manifest is None:
-            continue
-        why = plain(entry.manifest.poison) if prefer == "sound" else ""
-        why = why or _verified(entry, peers)
-        if not why:
-            newest = entry
-            break
-        unsound[entry.path] = why
-    if peers.rank == 0:
-        for path, why in unsound.items():
-            log.warning("skipped %s: %s", path, why)
-    if unsound and newest is None:
-        path, why = next(iter(unsound.items()))
-        raise CheckpointLoadError(
-            f"none of the {len(unsound)} checkpoints in {directory} is sound ({path.name}: {why}); "
-            "move them away and call restore(anew=True) to begin anew"
-        )
-    if newest and peers.rank == 0:
-        _put_aside([entry for entry in entries if entry.path in unsound])
-        if newest.manifest and newest.manifest.poison:
-            log.warning(
-                '%s: %s; restore(prefer="sound") goes back behind it',
-                newest.path, plain(newest.manifest.poison),
-            )  # fmt: skip
-    return Choice(newest, frozenset(unsound))
-
-
 def put_back(state: State, entry: Found, peers: Peers, environment: Environment | None) -> None:
     """
     Fill *state* from a sound checkpoint, part by part, and set the random number generators.
@@ -86,7 +36,7 @@ def put_back(state: State, entry: Found, peers: Peers, environment: Environment 
     reader = Reader(entry.path, entry.manifest)
     written_by = entry.manifest.world_size
     same_world = written_by == peers.world_size
-    values = reader.values(peers.rank if same_world else 0)
+    values = reader.values(peers.rank if same_world else reader.manifest.ranks[0])
     if missing := state.keys() - values.parts.keys():
         raise CheckpointLoadError(
             f"{entry.path} holds no {min(missing)!r}; this run asks for it"
@@ -112,13 +62,14 @@ def load(checkpoint: str | os.PathLike[str], part: str) -> Any:  # noqa: ANN401 
     One part of a checkpoint, outside any run: `model.load_state_dict(load(path, "model"))`.
 
     Tensors are whole and in host memory, however many ranks wrote them. What belongs to a rank
-    is rank 0's. Raises `CheckpointLoadError` where the checkpoint is not sound or lacks the part.
+    is that of the first of its ranks. Raises `CheckpointLoadError` where the checkpoint is not sound
+    or lacks the part, or some of it lies on other nodes.
     """
     entry = look(Path(checkpoint))
     if entry.manifest is None or (why := next(problems(entry), "")):
         raise CheckpointLoadError(f"{entry.path}: {entry.problem or why}")
     reader = Reader(entry.path, entry.manifest)
-    parts = reader.values(0).parts
+    parts = reader.values(reader.manifest.ranks[0]).parts
     if part not in parts:
         raise CheckpointLoadError(
             f"{entry.path} holds no {part!r}, but {', '.join(sorted(parts))}"
@@ -126,29 +77,10 @@ def load(checkpoint: str | os.PathLike[str], part: str) -> Any:  # noqa: ANN401 
     return _filled(parts[part], reader)
 
 
-def _put_aside(entries: Iterable[Found]) -> None:
-    """Into quarantine with what is damaged when it is read once more."""
-    for entry in entries:
-        try:
-            # What was saved with poison is put aside too: it has a later step than what follows.
-            poison = plain(entry.manifest.poison) if entry.manifest else ""
-            if why := poison or damage(entry):
-                log.warning("%s was moved to %s", entry.path, set_aside(entry.path, why))
-        except OSError as error:  # noqa: PERF203 - each by itself
-            log.warning("%s cannot be put aside: %s", entry.path, error)
-
-
 def _tell_what_differs(reader: Reader, now: Environment | None) -> None:
     then = reader.values(0).environment
     if then and now and (changes := differences(then, now)):
         log.warning("since %s was saved: %s", reader.path.name, plain(changes))
-
-
-def _verified(entry: Found, peers: Peers) -> str:
-    reports = peers.each(
-        lambda: list(problems(entry, share=peers.rank, shares=peers.world_size))
-    )
-    return next((problem for report in reports for problem in report), "")
 
 
 def _put_back_part(state: State, name: str, values: Values, reader: Reader) -> None:

@@ -11,22 +11,23 @@ from typing import Any
 
 import torch
 
-from slurm_resilience.checkpoint_files.owner import Claim
 from slurm_resilience.errors import ResilienceError, UsageError
 from slurm_resilience.training.agreement import Agreement, Word
-from slurm_resilience.training.checkpoints import Checkpoints, claimed
+from slurm_resilience.training.bringing import folder, opened
+from slurm_resilience.training.checkpoints import Checkpoints, Hold, claimed
+from slurm_resilience.training.choosing import Choice, Prefer, choose
 from slurm_resilience.training.due import Due, time_limit
-from slurm_resilience.training.earlier import look_for, saved_before
+from slurm_resilience.training.earlier import saved_before
 from slurm_resilience.training.environment_probe import environment, leave
 from slurm_resilience.training.notice import WITH_AGENT, WITHOUT_AGENT, Notice
 from slurm_resilience.training.peers import Peers
 from slurm_resilience.training.pulse import Pulse
-from slurm_resilience.training.restoring import Prefer, choose, put_back
+from slurm_resilience.training.restoring import put_back
 from slurm_resilience.training.saver import Saver
 from slurm_resilience.training.schedule import Schedule
 from slurm_resilience.training.sound import Loss
 from slurm_resilience.training.state import captured
-from slurm_resilience.training.surroundings import Surroundings, bring_back
+from slurm_resilience.training.surroundings import Surroundings
 from slurm_resilience.watch.heartbeat import DIRECTORY_VARIABLE, Phase
 
 log = logging.getLogger(__name__)
@@ -88,16 +89,14 @@ class Run:
             raise UsageError("Run: restore() was called before; make a new Run to begin again")
         self._beat(Phase.LOAD)
         before = self._peers.most(self._saved_before)
-        self._peers.first(lambda: bring_back(self._checkpoints))
-        if not anew:
-            self._peers.first(lambda: look_for(self._directory, before))
-        claim = claimed(self._directory, self._peers)
+        nodes = opened(self._checkpoints, self._peers, -1 if anew else before)
+        hold = claimed(self._directory, self._peers, nodes)
         try:
-            self._saver = self._restored(claim, prefer)
-            self._peers.first(self._look_around)
+            choice = choose(self._directory, self._peers, nodes, prefer, anew=anew)
+            self._saver = self._restored(hold, choice)
+            nodes.led(self._peers, lambda: self._look_around(folder(nodes)))
         except ResilienceError:
-            if claim:
-                claim.release()
+            hold.release()
             raise
         self._last = self._saver.saved_step
         if self._peers.rank == 0 and self._last < before:
@@ -194,14 +193,14 @@ class Run:
         else:
             self.close()
 
-    def _look_around(self) -> None:
+    def _look_around(self, part: str) -> None:
         if self._saver:
-            self._surroundings = Surroundings(self._checkpoints, self._saver.saved_step + 1)
+            start = self._saver.saved_step + 1
+            self._surroundings = Surroundings(self._checkpoints, start, part=part)
             self._saver.on_saved = self._surroundings.saved
 
-    def _restored(self, claim: Claim | None, prefer: Prefer) -> Saver:
+    def _restored(self, hold: Hold, choice: Choice) -> Saver:
         rank = self._peers.rank
-        choice = choose(self._directory, self._peers, prefer)
         newest, here = choice.newest, environment() if rank == 0 else None
         if here:
             leave(here, os.environ)
@@ -212,7 +211,7 @@ class Run:
             captured(self.state, rank=rank)
 
         self._peers.each(check)  # now, and not at the first save, which may be hours away
-        return Saver(self._checkpoints, self._peers, claim, choice, here)
+        return Saver(self._checkpoints, self._peers, hold, choice, here)
 
     def _agreed(self, saver: Saver, step: int) -> Word:
         """Whether all ranks stop, and whether they save, at this step."""

@@ -20,7 +20,6 @@ import msgspec
 from slurm_resilience.checkpoint_files import keep
 from slurm_resilience.checkpoint_files.listing import directory_name, found, look
 from slurm_resilience.checkpoint_files.manifest import Manifest
-from slurm_resilience.checkpoint_files.owner import Claim
 from slurm_resilience.checkpoint_files.quarantine import damage, set_aside
 from slurm_resilience.errors import (
     CheckpointError,
@@ -29,21 +28,24 @@ from slurm_resilience.errors import (
     ResilienceError,
 )
 from slurm_resilience.training.beside import beside
-from slurm_resilience.training.checkpoints import Checkpoints
+from slurm_resilience.training.checkpoints import Checkpoints, Hold
+from slurm_resilience.training.choosing import Choice
 from slurm_resilience.training.environment import Environment
 from slurm_resilience.training.index import Piece
 from slurm_resilience.training.peers import Failure, Peers
 from slurm_resilience.training.planning import Planning
-from slurm_resilience.training.restoring import Choice
 from slurm_resilience.training.sound import Loss, poison_in, poison_of
 from slurm_resilience.training.staging import Staging
 from slurm_resilience.training.state import State, Values, captured
 from slurm_resilience.training.writer import (
-    Part,
+    Draft,
+    Written,
+    complete,
+    drafts,
+    give_name,
     open_unfinished,
     placed,
     read_back,
-    seal,
     write_part,
 )
 
@@ -76,7 +78,7 @@ class Saver:
         self,
         checkpoints: Checkpoints,
         peers: Peers,
-        claim: Claim | None,
+        hold: Hold,
         choice: Choice,
         environment: Environment | None,
     ) -> None:
@@ -89,15 +91,15 @@ class Saver:
         self.problem: CheckpointError | None = None
         """Why the last save failed, where it did."""
         self.on_saved: Callable[[Manifest], None] | None = None
-        """On rank 0: told of each save that was read back, in the thread that wrote it."""
+        """On ranks that lead: told of each save that was read back, in the thread that wrote it."""
         self._reason = ""
         self._directory = checkpoints.path
         self._peers = peers
-        self._claim = claim
+        self._nodes, self._claim = hold
         self._keep = checkpoints.keep
         self._environment = environment
         self._unsound = set(choice.unsound)
-        self._planning = Planning(peers)
+        self._planning = Planning(peers, hold.nodes)
         self._staging = Staging()
         self._pending: tuple[int, futures.Future[Manifest]] | None = None
 
@@ -210,32 +212,35 @@ class Saver:
         return problem
 
     def _write(self, frozen: Frozen) -> Manifest:
-        peers, rank = self._peers, self._peers.rank
+        peers, nodes, rank = self._peers, self._nodes, self._peers.rank
         path = self._directory / directory_name(frozen.step)
-        unfinished = peers.first(lambda: self._open(frozen.step))
+        unfinished = nodes.told(peers, lambda: self._open(frozen.step))
         try:
-            manifest = peers.together(
-                lambda: self._write_part(unfinished, rank, frozen),
-                lambda parts: self._seal(unfinished, frozen, parts),
-            )
-            peers.each(lambda: read_back(path, manifest, rank))
+            mine = peers.tried(lambda: self._write_part(unfinished, rank, frozen))
+            draft = peers.dealt(mine, lambda parts: self._drafts(frozen, parts))
+            # No part gets its name before all of them are on disk.
+            nodes.led(peers, lambda: self._complete(unfinished, draft))
+            nodes.led(peers, lambda: give_name(unfinished, draft.manifest))
+            files = mine.files if isinstance(mine, Written) else {}
+            manifest = draft.manifest if nodes.leads else None
+            peers.each(lambda: read_back(path, files, manifest))
         except CheckpointError as error:
-            if rank == 0:
+            if nodes.leads:
                 self._unsound.add(path)
                 self._clear(unfinished, path, error)
             raise
-        if rank == 0:
+        if nodes.leads:
             self._unsound.discard(path)
             self._prune()
             if self.on_saved:
-                self.on_saved(manifest)
-        return manifest
+                self.on_saved(draft.manifest)
+        return draft.manifest
 
-    def _write_part(self, unfinished: Path, rank: int, frozen: Frozen) -> Part:
+    def _write_part(self, unfinished: Path, rank: int, frozen: Frozen) -> Written:
         if isinstance(frozen.block, Failure):
             raise CheckpointError(f"no host memory to copy to: {frozen.block.text}")
         part = write_part(unfinished, rank, frozen.block, frozen.values, frozen.pieces)
-        names = [name for name, _ in frozen.pieces]
+        names = [tensor for tensor, _ in frozen.pieces]
         copies = zip(names, self._staging.views, strict=True)
         return part._replace(poison=frozen.poison or poison_in(copies, frozen.guarded))
 
@@ -247,10 +252,8 @@ class Saver:
         token = self._claim.me.token if self._claim else str(os.getpid())
         return open_unfinished(self._directory, step, token)
 
-    def _seal(self, unfinished: Path, frozen: Frozen, parts: list[Part]) -> Manifest:
-        if self._claim:
-            self._claim.confirm()
-        manifest = Manifest(
+    def _drafts(self, frozen: Frozen, written: list[Written]) -> list[Draft]:
+        known = Manifest(
             format=1,
             step=frozen.step,
             world_size=self._peers.world_size,
@@ -258,9 +261,14 @@ class Saver:
             took_s=round(time.monotonic() - frozen.since, 3),
             job=self._claim.me.job if self._claim else "",
             files={},
-            poison=next((part.poison for part in parts if part.poison), ""),
+            poison=next((part.poison for part in written if part.poison), ""),
         )
-        return seal(unfinished, manifest, self._planning.metadata, parts)
+        return drafts(known, self._planning.metadata, written, self._nodes)
+
+    def _complete(self, unfinished: Path, draft: Draft) -> None:
+        if self._claim:
+            self._claim.confirm()
+        complete(unfinished, draft)
 
     def _clear(self, unfinished: Path, path: Path, error: CheckpointError) -> None:
         """Take what a failed save left out of the way of those that are whole."""

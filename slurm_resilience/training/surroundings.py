@@ -7,56 +7,33 @@ the training's, and it ends when the training does, however that ends.
 
 import logging
 import subprocess
-import sys
 import time
 
 from slurm_resilience.checkpoint_files import place
-from slurm_resilience.checkpoint_files.listing import found
+from slurm_resilience.checkpoint_files.listing import directory_name, found
 from slurm_resilience.checkpoint_files.manifest import Manifest
-from slurm_resilience.errors import CheckpointCopyError, CheckpointPlaceError
-from slurm_resilience.plain import plain
+from slurm_resilience.errors import CheckpointPlaceError
+from slurm_resilience.training.bringing import COMMAND
 from slurm_resilience.training.checkpoints import Checkpoints
 
 log = logging.getLogger(__name__)
 
-COMMAND = [sys.executable, "-m", "slurm_resilience", "checkpoint"]
-NONE_THERE = 1
 END_S = 5.0
 """For a copier that is told to end."""
 
 
-def bring_back(checkpoints: Checkpoints) -> None:
-    """
-    Fetch the newest copy into the directory where that holds no checkpoint at all.
-
-    Raises `CheckpointCopyError` where the storage cannot be asked or no copy in it is sound: to begin
-    anew is then for a person to decide.
-    """
-    directory, url = checkpoints.path, checkpoints.copies
-    if (
-        url is None
-        or not directory.parent.is_dir()
-        or (directory.is_dir() and found(directory))
-    ):
-        return
-    directory.mkdir(exist_ok=True)
-    ended = subprocess.run(  # noqa: S603 - our own command
-        [*COMMAND, "fetch", url, str(directory)], capture_output=True, text=True, check=False
-    )
-    if ended.returncode == 0:
-        log.warning("%s held no checkpoint: fetched %s", directory, ended.stdout.strip())
-    elif ended.returncode != NONE_THERE:
-        lines = ended.stderr.strip().splitlines() or ["it said nothing"]
-        raise CheckpointCopyError(f"nothing fetched from {plain(url)}: {plain(lines[-1])}")
-
-
 class Surroundings:
-    """Of rank 0; made once the directory is ours."""
+    """Of a rank that leads; made once the directory is ours."""
 
-    def __init__(self, checkpoints: Checkpoints, start: int) -> None:
-        """*start* is the first step to do."""
+    def __init__(self, checkpoints: Checkpoints, start: int, *, part: str = "") -> None:
+        """
+        *start* is the first step to do; *part* the folder among the copies for what this node holds
+        of each checkpoint, empty: it holds whole ones.
+        """
         self._checkpoints = checkpoints
         self._start = start
+        self._part = part
+        self._copied_at = 0.0
         self._since = time.monotonic()
         self._is_first = True
         self._copier: subprocess.Popen[bytes] | None = None
@@ -79,7 +56,9 @@ class Surroundings:
                 CheckpointPlaceError,
             ) as error:  # deleted meanwhile; the save counts
                 log.warning("%s cannot be judged: %s", self._checkpoints.path, error)
-        if self._copier is not None and self._copier.poll() is not None:
+        if self._part:
+            self._copy_part(manifest)
+        elif self._copier is not None and self._copier.poll() is not None:
             log.warning("copies: the copier ended (%d); begun again", self._copier.returncode)
             self._copy_on()
 
@@ -120,13 +99,38 @@ class Surroundings:
 
     def _copy_on(self) -> None:
         checkpoints = self._checkpoints
-        if checkpoints.copies is None:
+        if checkpoints.copies is None or self._part:
             return
         self._copier = subprocess.Popen(  # noqa: S603 - our own command
             [
                 *COMMAND, "copy", str(checkpoints.path), checkpoints.copies,
                 f"--every-minutes={checkpoints.copy_every_minutes}",
                 f"--keep={checkpoints.keep_copies}",
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    def _copy_part(self, manifest: Manifest) -> None:
+        """
+        Copy this node's part of a save that is due for it.
+
+        All nodes choose the same saves without a word: by what their manifests say alike.
+        """
+        checkpoints, url = self._checkpoints, self._checkpoints.copies
+        wait_s = checkpoints.copy_every_minutes * 60
+        if url is None or manifest.poison or manifest.saved_at < self._copied_at + wait_s:
+            return
+        self._copied_at = manifest.saved_at
+        if self._copier is not None and self._copier.poll() != 0:
+            how = self._copier.returncode
+            log.warning("copies: the last was %s", "not done" if how is None else "not made")
+            if how is None:
+                return
+        self._copier = subprocess.Popen(  # noqa: S603 - our own command
+            [
+                *COMMAND, "copy", str(checkpoints.path / directory_name(manifest.step)),
+                f"{url}/{self._part}", f"--keep={checkpoints.keep_copies}",
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,

@@ -1,8 +1,11 @@
 """Putting a checkpoint on disk so that it is whole under its name, or not there."""
 
 import os
+import platform
+import secrets
 import shutil
-from collections.abc import Sequence
+import zlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,21 +18,30 @@ from slurm_resilience.checkpoint_files.blocks import write
 from slurm_resilience.checkpoint_files.digest import digest
 from slurm_resilience.checkpoint_files.keep import SAVING
 from slurm_resilience.checkpoint_files.listing import directory_name
-from slurm_resilience.checkpoint_files.manifest import File, Manifest
+from slurm_resilience.checkpoint_files.manifest import File, Manifest, Part
 from slurm_resilience.checkpoint_files.quarantine import set_aside
 from slurm_resilience.errors import CheckpointError
 from slurm_resilience.files import sync_directory
 from slurm_resilience.training.index import Piece, indexed
+from slurm_resilience.training.nodes import Nodes
 from slurm_resilience.training.state import Values
 
 
-class Part(NamedTuple):
+class Written(NamedTuple):
     """What one rank has written."""
 
     files: dict[str, File]
     pieces: list[tuple[str, Piece]]
+    node: str
     poison: str = ""
     """Which NaN or infinity is among them; empty: none was seen."""
+
+
+class Draft(NamedTuple):
+    """What one rank adds to what all have written, so that a directory becomes a checkpoint."""
+
+    manifest: Manifest
+    index_json: bytes
 
 
 def open_unfinished(directory: Path, step: int, token: str) -> Path:
@@ -62,7 +74,7 @@ def write_part(
     block: memoryview,
     values: Values,
     pieces: list[tuple[str, Piece]],
-) -> Part:
+) -> Written:
     """Write what is this rank's, and make it last."""
     content = {
         manifests.tensors_name(rank): block,
@@ -70,25 +82,42 @@ def write_part(
     }
     files = {name: write(unfinished / name, data) for name, data in content.items()}
     sync_directory(unfinished)
-    return Part(files, pieces)
+    return Written(files, pieces, platform.node())
 
 
-def seal(
-    unfinished: Path, manifest: Manifest, metadata: Metadata, parts: Sequence[Part]
-) -> Manifest:
+def drafts(
+    known: Manifest, metadata: Metadata, written: Sequence[Written], nodes: Nodes
+) -> list[Draft]:
     """
-    Complete the checkpoint: index, manifest, fsync, its own name. Returns the full manifest.
+    By rank, what it adds to what all have *written*: those that lead, manifest and index of the
+    checkpoint or of their node's part of it; to the others is only told what is *known*.
+    """
+    by_rank, whole = [Draft(known, b"")] * len(written), secrets.token_hex(8)
+    for ranks in nodes.groups:
+        here = [written[rank] for rank in ranks]
+        text = msgspec.json.encode(
+            indexed(metadata, [piece for one in here for piece in one.pieces])
+        )
+        files = {name: file for one in here for name, file in one.files.items()}
+        files[manifests.INDEX] = File(size_bytes=len(text), crc32=zlib.crc32(text))
+        part = None if nodes.are_one else Part(whole, here[0].node, ranks)
+        by_rank[ranks[0]] = Draft(msgspec.structs.replace(known, files=files, part=part), text)
+    return by_rank
 
-    *manifest* lacks the files. A checkpoint that has the name is put aside, never overwritten.
+
+def complete(unfinished: Path, draft: Draft) -> None:
+    """Add index and manifest, and make all of it last; it lacks its name."""
+    write(unfinished / manifests.INDEX, memoryview(draft.index_json))
+    write(unfinished / manifests.NAME, memoryview(manifests.encoded(draft.manifest)))
+    sync_directory(unfinished)
+
+
+def give_name(unfinished: Path, manifest: Manifest) -> None:
+    """
+    Give the checkpoint its name. One that has it is put aside, never overwritten.
+
     When this returns, the checkpoint is on disk; nothing may be deleted for it before `read_back`.
     """
-    index = indexed(metadata, [piece for part in parts for piece in part.pieces])
-    files = {name: file for part in parts for name, file in part.files.items()}
-    text = msgspec.json.encode(index)
-    files[manifests.INDEX] = write(unfinished / manifests.INDEX, memoryview(text))
-    whole = msgspec.structs.replace(manifest, files=files)
-    write(unfinished / manifests.NAME, memoryview(manifests.encoded(whole)))
-    sync_directory(unfinished)
     path = unfinished.parent / directory_name(manifest.step)
     if os.path.lexists(path):
         set_aside(path, "its step was saved again")
@@ -96,25 +125,21 @@ def seal(
         unfinished.rename(path)
     except FileNotFoundError:
         # A network file system may have done it, and heard the question twice.
-        if manifests.read(path) != whole:
+        if manifests.read(path) != manifest:
             raise
     sync_directory(path.parent)
-    return whole
 
 
-def read_back(path: Path, manifest: Manifest, rank: int) -> None:
+def read_back(path: Path, files: Mapping[str, File], manifest: Manifest | None) -> None:
     """
-    Compare what *rank* wrote of the checkpoint with what the disk gives back.
+    Compare what this rank wrote of the checkpoint, *manifest* where it wrote that too, with what
+    the disk gives back.
 
     Raises `CheckpointError` where it is something else.
     """
-    names = [manifests.tensors_name(rank), manifests.values_name(rank)]
-    if rank == 0:
-        names.append(manifests.INDEX)
-        if manifests.read(path) != manifest:
-            raise CheckpointError(
-                f"{path / manifests.NAME}: what was written does not read back"
-            )
-    for name in names:
-        if digest(path / name, from_disk=True) != manifest.files[name]:
-            raise CheckpointError(f"{path / name}: what was written does not read back")
+    if manifest and manifests.read(path) != manifest:
+        raise CheckpointError(f"{path / manifests.NAME}: what was written does not read back")
+    index = {manifests.INDEX: manifest.files[manifests.INDEX]} if manifest else {}
+    for file, written in {**files, **index}.items():
+        if digest(path / file, from_disk=True) != written:
+            raise CheckpointError(f"{path / file}: what was written does not read back")

@@ -223,7 +223,9 @@ def small() -> nn.Module:
     return nn.Sequential(nn.Linear(8, 7), nn.Tanh(), nn.Linear(7, 1))
 
 
-def trained(directory: Path, model: nn.Module, steps: int) -> tuple[int, str]:
+def trained(
+    directory: Path, model: nn.Module, steps: int, *, per_node: bool = False
+) -> tuple[int, str]:
     """Do the steps, all ranks with the same data, and say where *model* began and ended."""
     with torch.no_grad():
         for number, parameter in enumerate(model.parameters()):
@@ -231,7 +233,7 @@ def trained(directory: Path, model: nn.Module, steps: int) -> tuple[int, str]:
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2, gamma=0.5)
     state = {"model": model, "optimizer": optimizer, "scheduler": scheduler}
-    run = Run(checkpoints=Checkpoints(directory), state=state)
+    run = Run(checkpoints=Checkpoints(directory, per_node=per_node), state=state)
     start = run.restore()
     for step in range(start, steps):
         inputs = torch.rand(4, 8, generator=torch.Generator().manual_seed(step))

@@ -185,6 +185,7 @@ def test_ranks_that_see_different_directories_are_refused(
 
     assert said[0] == said[1]
     assert says in said[0]
+    assert "per_node=True" in said[0]
 
 
 def test_what_one_rank_cannot_save_is_refused_by_all(tmp_path: Path) -> None:

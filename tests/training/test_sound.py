@@ -14,7 +14,7 @@ from slurm_resilience.checkpoint_files.manifest import Manifest
 from slurm_resilience.cli import main
 from slurm_resilience.errors import CheckpointLoadError
 from slurm_resilience.training import Checkpoints, Run
-from slurm_resilience.training.restoring import Prefer
+from slurm_resilience.training.choosing import Prefer
 from tests.training import jobs
 from tests.training.jobs import Level
 from tests.training.ranks import on_ranks
