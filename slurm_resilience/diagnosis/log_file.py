@@ -12,7 +12,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from slurm_resilience.diagnosis.lines import clean, goes_on
+from slurm_resilience.diagnosis.attempts import may_hold, start_in
+from slurm_resilience.diagnosis.lines import clean
 
 BLOCK = 4 << 20
 NEAR = 32 << 20
@@ -30,8 +31,6 @@ MOST_SHAPES = 50_000
 ENDS = 600
 """Bytes of a long line by which it is known again."""
 
-SHORT = 5
-"""Python finds words of up to so many bytes several times faster than longer ones."""
 FAR_WORDS = (b"rror", b"NVRM", b"ELLED", b"xcept", b"chdog", b"oom", b" WARN")
 NEAR_WORDS = (
     *FAR_WORDS, b"RROR", b"NET/", b"SXid", b"mlx5", b"Killed", b"of memory", b"emory limit",
@@ -72,14 +71,6 @@ COOLER = {
     b"ailed": (b"failed (exitcode", b"Failed to"),
 }
 """What is looked for instead where a word is everywhere."""
-STARTS = (b"slurm-resilience: attempt", b"OMP_NUM_THREADS", b"NCCL version", b"GLOBAL_RANK")
-OURS = re.compile(rb"slurm-resilience: attempt \d+ of job ")
-ENDED = re.compile(
-    rb"\*\*\* JOB \S+ [^\n]*CANCELLED|srun: (?:Force Terminated|error: \S+: tasks? [\d,-]+: Exited)"
-)
-FROM_SLURM = re.compile(rb"(?:srun|slurmstepd\S*|salloc)[:\[]|$")
-BEFORE_START = 64 << 10
-MANY_LINES = 30
 _DIGITS = b"0123456789"
 _CODES = re.compile(
     rb"(?:status=|error |Xid \([^)]*\): |[Cc]ode[: =]+|rrno |ignal:? |Num=)-?\d{1,3}\b"
@@ -126,7 +117,7 @@ class LogFile:
             data = self.read(start, stop - start)
             head = _head(data) if start else 0
             is_near = self._size - stop < NEAR
-            begin = self._attempt_start(data, start, head)
+            begin = start_in(data, start, head, self.read)
             self._search(
                 data, start, begin - start if begin is not None else head, near=is_near
             )
@@ -139,8 +130,6 @@ class LogFile:
     def read(self, offset: int, size: int) -> bytes:
         """At most *size* bytes from *offset*."""
         return os.pread(self._file, size, offset) if size > 0 else b""
-
-    # ── which lines to keep ─────────────────────────────────────────────────────────────────
 
     def _search(self, data: bytes, base: int, head: int, *, near: bool) -> None:
         done: set[int] = set()
@@ -165,58 +154,6 @@ class LogFile:
             else:  # blocks come from the end, so what comes last is the earliest
                 self._early.setdefault(shape, deque(maxlen=MOST_ALIKE)).append(Hit(offset, raw))
 
-    # ── where the last attempt begins ───────────────────────────────────────────────────────
-
-    def _attempt_start(self, data: bytes, base: int, head: int) -> int | None:
-        """The byte at which an attempt begins inside *data*, the last one, None where none does."""
-        found = [
-            place
-            for place in (
-                *self._announced(data, base, head),
-                *self._after_an_end(data, base, head),
-            )
-            if place > 0
-        ]
-        return max(found, default=None)
-
-    def _announced(self, data: bytes, base: int, head: int) -> Iterator[int]:
-        for word in STARTS:
-            if not _may_hold(data, word, head):
-                continue
-            place = len(data)
-            for _ in range(MANY_LINES):
-                place = data.rfind(word, head, place)
-                if place < 0:
-                    break
-                line = max(data.rfind(b"\n", 0, place) + 1, head)
-                if OURS.match(data, place):
-                    yield base + line
-                    break
-                before = self.read(
-                    max(0, base + line - BEFORE_START), min(BEFORE_START, base + line)
-                )
-                ends = [match.end() for match in ENDED.finditer(before)]
-                if ends:
-                    after = before.find(b"\n", ends[-1]) + 1
-                    yield base + line - len(before) + (after or len(before))
-                    break
-                if goes_on(before):
-                    yield base + line
-                    break
-
-    def _after_an_end(self, data: bytes, base: int, head: int) -> Iterator[int]:
-        """Behind a job's end as Slurm tells it, where a program speaks again at length."""
-        if not _may_hold(data, b"*** JOB ", head):
-            return
-        place = len(data)
-        while (place := data.rfind(b"*** JOB ", head, place)) >= 0:
-            line = data.find(b"\n", place) + 1
-            if line and b"CANCELLED" in data[place:line]:
-                rest = self.read(base + line, BEFORE_START).split(b"\n")
-                if sum(1 for one in rest if not FROM_SLURM.match(one)) >= MANY_LINES:
-                    yield base + line
-                    return
-
 
 def _head(data: bytes) -> int:
     """Where the first whole line of a block begins; its cut beginning belongs to the block before."""
@@ -227,13 +164,9 @@ def _head(data: bytes) -> int:
     return place or min(LONGEST, len(data) - 1)
 
 
-def _may_hold(data: bytes, word: bytes, head: int) -> bool:
-    return data.find(word[-SHORT:], head) >= 0
-
-
 def _lines_with(data: bytes, word: bytes, head: int) -> Iterator[tuple[int, int]]:
     """Begin and end of each line that holds *word*, within bounds."""
-    count = data.count(word, head) if _may_hold(data, word, head) else 0
+    count = data.count(word, head) if may_hold(data, word, head) else 0
     if not count:
         return
     if count > HOT:
