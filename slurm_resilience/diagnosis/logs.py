@@ -9,10 +9,11 @@ from pathlib import Path
 from statistics import median
 
 from slurm_resilience.diagnosis.facts import Left, Record, Said
-from slurm_resilience.diagnosis.lines import MOVES, clean, goes_on, seconds_of
+from slurm_resilience.diagnosis.lines import MOVES, clean, goes_on, seconds_of, unprefixed
 from slurm_resilience.diagnosis.log_file import Hit, LogFile, Scan
 from slurm_resilience.diagnosis.policy import BEFORE, matters
 from slurm_resilience.diagnosis.rules import row_of
+from slurm_resilience.diagnosis.traceback import is_source
 from slurm_resilience.errors import UsageError
 
 COUNTED = 1 << 30
@@ -20,6 +21,8 @@ COUNTED = 1 << 30
 LOOKED_AT = 300
 """Lines of one file, of the first and of the last, that are looked at closely."""
 AROUND = 16 << 10
+QUOTED = 4 << 10
+"""Bytes before a line in which a traceback's frame may stand that quotes it."""
 AFTER = 64 << 10
 STAMPED = 4 << 10
 TAIL = 512 << 10
@@ -75,6 +78,9 @@ def _said(path: Path, log: LogFile, scan: Scan) -> Iterator[Said]:
         closely = index < LOOKED_AT or index >= last
         text = clean(hit.raw)
         row = row_of(text)
+        quotes = not (row and row.is_source) and unprefixed(text)[:1].isspace()
+        if quotes and is_source(text, _lines(log, scan, hit, QUOTED)):
+            continue
         yield Said(
             text,
             str(path),
@@ -128,7 +134,12 @@ def _went_on(log: LogFile, scan: Scan, hit: Hit) -> bool:
 
 
 def _before(log: LogFile, scan: Scan, hit: Hit) -> tuple[str, ...]:
-    start = max(scan.begin, hit.offset - AROUND)
+    return _lines(log, scan, hit, AROUND)
+
+
+def _lines(log: LogFile, scan: Scan, hit: Hit, most: int) -> tuple[str, ...]:
+    """The lines in the *most* bytes before *hit*, oldest first."""
+    start = max(scan.begin, hit.offset - most)
     lines = re.split(rb"\r\n|[\r\n]", log.read(start, hit.offset - start))
     return tuple(clean(line) for line in lines[-BEFORE - 1 : -1])
 

@@ -12,6 +12,7 @@ from slurm_resilience.diagnosis.error_file import ErrorFile, as_traceback
 from slurm_resilience.diagnosis.facts import Left, Record, Said
 from slurm_resilience.diagnosis.lines import seconds_in_year
 from slurm_resilience.diagnosis.logs import read_left
+from slurm_resilience.diagnosis.traceback import is_source
 from slurm_resilience.errors import UntrustedFileError, UsageError
 from slurm_resilience.files import read_bounded
 from slurm_resilience.incident import Incident
@@ -114,6 +115,8 @@ def _error(path: Path, *, must: bool) -> Iterator[Said]:
     rank = int(found[1]) if found and found[1] else None
     local = int(found[2]) if found and found[2] else None
     for index, line in enumerate(lines):
+        if is_source(line, lines[:index]):
+            continue
         yield Said(
             line,
             str(path),

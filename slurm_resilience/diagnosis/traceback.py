@@ -36,6 +36,25 @@ def tracebacks(lines: Sequence[str]) -> Iterator[Raised]:
         yield from _in_stream(stream)
 
 
+def is_source(line: str, before: Sequence[str]) -> bool:
+    """Whether *line* is code that a traceback quotes, as the lines *before* it, oldest first, show."""
+    rest = unprefixed(line)
+    tag, depth = line[: len(line) - len(rest)], _depth(rest)
+    for earlier in reversed(before if depth else ()):
+        if not earlier.startswith(tag):
+            continue  # another rank's
+        other = earlier[len(tag) :]
+        if FRAME.match(other):
+            return _depth(other) < depth
+        if not _depth(other):
+            return False
+    return False
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
 def _in_stream(lines: Sequence[str]) -> Iterator[Raised]:
     frames: list[tuple[str, str, str]] | None = None
     source = ""  # of the innermost frame

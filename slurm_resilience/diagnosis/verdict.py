@@ -25,6 +25,7 @@ from slurm_resilience.diagnosis.rules import (
     UNKNOWN,
     row_of,
 )
+from slurm_resilience.diagnosis.traceback import is_source
 from slurm_resilience.incident import Retry, Suspect
 
 LETTERS = re.compile(r"[^\W\d_]{2}")
@@ -91,6 +92,8 @@ def _stream(raw: Sequence[str], place: str, node: str | None) -> Iterator[Said]:
         if DONE.search(line) or (row and row.role in _OF_SLURM):
             continue
         before = lines[max(0, number - BEFORE) : number]
+        if not (row and row.is_source) and is_source(line, before):
+            continue
         stamps = map(seconds_of, [line, *reversed(before)])
         yield Said(
             line,

@@ -6,6 +6,7 @@ import pytest
 
 from slurm_resilience.diagnosis.policy import decide
 from slurm_resilience.diagnosis.sources import left_in
+from slurm_resilience.diagnosis.traceback import is_source
 
 AGAIN = [
     "RuntimeError: Sizes of tensors must match except in dimension 0. Expected size 3 but got size 4 for tensor number 1 in the list.",
@@ -76,3 +77,38 @@ def test_a_named_cause_outranks_a_signal_that_lightning_bypassed(tmp_path: Path)
     log.write_text("Bypassing signal SIGTERM\n" + "x\n" * 200_000 + "Segmentation fault\n")
 
     assert decide(left_in([log])).cause == "segfault"
+
+
+@pytest.mark.parametrize(
+    ("before", "line", "quoted"),
+    [
+        (['  File "/h/t.py", line 3, in f'], '    raise RuntimeError("No space left on device")', True),
+        (['[rank0]:   File "/h/t.py", line 3, in f', "[rank1]: step"], '[rank0]:     assert not oom, "CUDA out of memory"', True),
+        (['  File "/h/t.py", line 3, in f', "    raise Full(", "          ^^"], '        "No space left on device")', True),
+        (['    File "/h/t.py", line 3, in f', "      raise Full()"], "  OSError: [Errno 28] No space left on device", False),
+        (['  File "/h/t.py", line 3, in f', "    f()", "OSError: no"], "    No space left on device", False),
+        (['  File "/h/t.py", line 3, in f', "    f()"], "OSError: [Errno 28] No space left on device", False),
+        ([], "    No space left on device", False),
+    ],
+    ids=["source", "of a rank", "several lines", "indented error", "after the error", "error", "indented"],
+)  # fmt: skip
+def test_code_that_a_traceback_quotes_is_known(
+    before: list[str], line: str, *, quoted: bool
+) -> None:
+    """What stands deeper than its frame is code, not what was said."""
+    assert is_source(line, before) is quoted
+
+
+def test_code_that_a_traceback_quotes_is_no_evidence(tmp_path: Path) -> None:
+    """A program names in its code what it is afraid of."""
+    log = tmp_path / "slurm-1.out"
+    log.write_text(
+        "Traceback (most recent call last):\n"
+        '  File "/h/train.py", line 12, in step\n'
+        '    if "out of memory" in str(e): raise\n'
+        '  File "/h/train.py", line 18, in fwd\n'
+        '    raise RuntimeError("No space left on device" if full else msg)\n'
+        "RuntimeError: shape '[2, 3]' is invalid for input of size 7\n"
+    )
+
+    assert decide(left_in([log])).cause == "user-error"

@@ -25,6 +25,7 @@ PROGRAM_ROWS = (
         "a process that was being spawned lost its parent: look for what ended that, often an object that"
         " cannot be pickled",
         "open-mmlab/mmdetection#5169", "self = reduction.pickle.load(from_parent)", "symptom", confidence="low",
+        is_source=True,
     ),
     Row(
         "command-missing",

@@ -65,3 +65,5 @@ class Row(msgspec.Struct, frozen=True):
     confidence: Confidence = "medium"
     ended: tuple[int, ...] = ()
     """Exit statuses without which the line is none of the attempt's end; empty: whatever it was."""
+    is_source: bool = False
+    """A line of code that a traceback quotes; elsewhere such lines tell nothing."""
