@@ -9,19 +9,20 @@ system for minutes, and that must not keep the next attempt of the same job out.
 import errno
 import logging
 import secrets
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import msgspec
 
 from slurm_resilience.errors import (
+    CheckpointError,
     CheckpointInUseError,
     CheckpointPlaceError,
     LockBusyError,
     UntrustedFileError,
 )
-from slurm_resilience.files import read_bounded, replace
+from slurm_resilience.files import read_bounded, replace, sync_directory
 from slurm_resilience.locks import held
 
 log = logging.getLogger(__name__)
@@ -32,6 +33,7 @@ WAIT_S = 10.0
 """For the lock of a process that has just ended: its children may hold it a little longer."""
 FOLLOWER_WAIT_S = 1.0
 """For the lock of an earlier attempt, which may never come free."""
+UNREADABLE = (OSError, UntrustedFileError, msgspec.DecodeError, UnicodeDecodeError)
 NO_LOCKS_HERE = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP}
 
 
@@ -79,8 +81,19 @@ class Claim:
         self._take(wait_s)
 
     def confirm(self) -> None:
-        """Raise `CheckpointInUseError` once another has taken over: then write no more."""
-        last = last_owner(self._directory)
+        """
+        Raise `CheckpointInUseError` once another has taken over: then write no more.
+
+        Raises `CheckpointError` where that cannot be known.
+        """
+        try:
+            last = _read(self._directory)
+        except UNREADABLE as error:
+            cause = error if isinstance(error, OSError) else error.__cause__ or error
+            raise CheckpointError(
+                f"{self._directory / NAME}: cannot tell whether another writes there ({error}); "
+                "where the file is damaged, delete it"
+            ) from cause
         if last is not None and last.token != self.me.token:
             raise CheckpointInUseError(
                 f"{self._directory}: taken over by {last}; this process writes there no more"
@@ -88,7 +101,8 @@ class Claim:
 
     def renew(self) -> bool:
         """
-        Make and claim the directory again where it was deleted; whether it was.
+        Claim the directory again where that was deleted, or the claim in it; whether it had to be
+        made again.
 
         Raises `CheckpointInUseError` where another has taken it meanwhile, and
         `CheckpointPlaceError` where its file system is gone: what is written to the empty
@@ -105,10 +119,13 @@ class Claim:
             raise CheckpointPlaceError(
                 f"{self._directory} is gone, and the file system that it was on; mount it again"
             )
+        is_gone = not self._directory.exists()
         self._directory.mkdir(exist_ok=True)
+        with suppress(PermissionError):  # what it lies in need not be ours to read
+            sync_directory(self._directory.parent)
         self._lock.close()
         self._take(0.0)
-        return True
+        return is_gone
 
     def release(self) -> None:
         """Let go of the lock."""
@@ -135,7 +152,7 @@ class Claim:
                 self._directory,
             )
         try:
-            replace(self._directory / NAME, msgspec.json.encode(self.me) + b"\n")
+            _sign(self._directory, self.me)
         except OSError:
             self._lock.close()  # or the next try of this process would find it held
             raise
@@ -146,14 +163,42 @@ def _file_system(directory: Path) -> int | None:
     return nearest.stat().st_dev if nearest.exists() else None
 
 
+@contextmanager
+def standing_in(directory: Path, me: Owner) -> Iterator[None]:
+    """
+    Let *me*, who holds the lock, be the last owner meanwhile: else the next attempt of the job that
+    was would take over without the lock. Afterwards that job is again: it may be at work without
+    the lock.
+    """
+    last = last_owner(directory)
+    _sign(directory, me)
+    try:
+        yield
+    finally:
+        if last:
+            _sign(directory, last)
+        else:
+            (directory / NAME).unlink(missing_ok=True)
+
+
 def last_owner(directory: Path) -> Owner | None:
     """Who claimed *directory* last; None where that cannot be read."""
     try:
-        return msgspec.json.decode(
-            read_bounded(directory / NAME, most_bytes=1 << 16), type=Owner
-        )
-    except (FileNotFoundError, UntrustedFileError, msgspec.DecodeError, UnicodeDecodeError):
+        return _read(directory)
+    except UNREADABLE:
         return None
+
+
+def _read(directory: Path) -> Owner | None:
+    try:
+        data = read_bounded(directory / NAME, most_bytes=1 << 16)
+    except FileNotFoundError:
+        return None
+    return msgspec.json.decode(data, type=Owner)
+
+
+def _sign(directory: Path, me: Owner) -> None:
+    replace(directory / NAME, msgspec.json.encode(me) + b"\n")
 
 
 def _count(environment: Mapping[str, str], name: str) -> int:

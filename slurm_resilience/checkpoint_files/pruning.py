@@ -1,5 +1,7 @@
 """Deleting old checkpoints of a directory that no job is writing to, by a person's order."""
 
+import os
+import platform
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -7,7 +9,7 @@ from typing import NamedTuple
 
 from slurm_resilience.checkpoint_files.keep import is_poisoned, remove, superfluous
 from slurm_resilience.checkpoint_files.listing import Found, found, problems, shown
-from slurm_resilience.checkpoint_files.owner import LOCK, last_owner
+from slurm_resilience.checkpoint_files.owner import LOCK, last_owner, owner, standing_in
 from slurm_resilience.errors import CheckpointInUseError, CheckpointPlaceError, LockBusyError
 from slurm_resilience.locks import held
 
@@ -70,12 +72,15 @@ def unowned(directory: Path) -> Iterator[None]:
     lock = ExitStack()
     try:
         lock.enter_context(held(directory / LOCK))
+        me = owner({}, node=platform.node(), pid=os.getpid())
+        lock.enter_context(standing_in(directory, me))
     except LockBusyError as error:
         raise CheckpointInUseError(
             f"{shown(directory)} is in use by {last_owner(directory) or 'a process'}; "
             "it deletes old ones by itself: nothing was changed"
         ) from error
     except (OSError, NotImplementedError) as error:
+        lock.close()
         why = error.strerror if isinstance(error, OSError) else "no locks on this file system"
         raise CheckpointPlaceError(
             f"{shown(directory)}: cannot tell whether a job writes there ({why}): "

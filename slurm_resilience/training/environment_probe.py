@@ -54,7 +54,10 @@ def environment() -> Environment:
 
 def _named(package: metadata.Distribution) -> tuple[str, str] | None:
     """Name and version. Not by its `metadata`: that parses pages, half a second for all of them."""
-    text = package.read_text("METADATA") or package.read_text("PKG-INFO") or ""
+    try:
+        text = package.read_text("METADATA") or package.read_text("PKG-INFO") or ""
+    except (OSError, UnicodeDecodeError):
+        return None
     name, version = PACKAGE_NAME.search(text), PACKAGE_VERSION.search(text)
     return (name[1], version[1]) if name and version else None
 

@@ -88,6 +88,24 @@ def test_this_process_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.image == "sha256:abcd"
 
 
+def test_a_package_that_cannot_be_read_costs_nothing_but_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An author's name in another encoding is no reason for a training not to begin."""
+    for name, author in (("odd", b"J\xfcrgen"), ("even", b"Juergen")):
+        folder = tmp_path / f"{name}-1.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_bytes(
+            b"Name: %s\nVersion: 1\nAuthor: %s\n" % (name.encode(), author)
+        )
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    packages = environment().packages
+
+    assert packages["even"] == "1"
+    assert "odd" not in packages
+
+
 def test_an_image_file_is_known_by_its_own_id(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

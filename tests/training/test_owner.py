@@ -1,11 +1,13 @@
 """One directory, one job; and the next attempt of that job is never locked out."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from slurm_resilience.checkpoint_files.owner import NAME, Claim, owner
-from slurm_resilience.errors import CheckpointError
+from slurm_resilience.checkpoint_files.pruning import unowned
+from slurm_resilience.errors import CheckpointError, CheckpointInUseError
 
 JOB = {"SLURM_JOB_ID": "7"}
 
@@ -72,6 +74,70 @@ def test_a_damaged_owner_file_keeps_nobody_out(tmp_path: Path, content: bytes) -
     (tmp_path / NAME).write_bytes(content)
 
     mine = claim(tmp_path, JOB)
+
+    mine.confirm()
+    mine.release()
+
+
+@pytest.mark.parametrize(
+    "later",
+    [{"SLURM_RESTART_COUNT": "1"}, {"SLURM_JOB_ID": "8"}],
+    ids=["next attempt", "another job"],
+)
+def test_no_job_begins_while_old_ones_are_deleted(
+    tmp_path: Path, later: dict[str, str]
+) -> None:
+    """Not even the next attempt of the job that was; once that is done, it can."""
+    claim(tmp_path, JOB).release()
+
+    with unowned(tmp_path), pytest.raises(CheckpointInUseError, match="in use by a process"):
+        claim(tmp_path, {**JOB, **later})
+
+    claim(tmp_path, {**JOB, **later}).release()
+
+
+def test_an_attempt_at_work_without_the_lock_goes_on_after_a_tidying_up(tmp_path: Path) -> None:
+    """It took over from a lost node, whose lock came free only later."""
+    gone = claim(tmp_path, JOB)
+    alive = claim(tmp_path, {**JOB, "SLURM_RESTART_COUNT": "1"})
+    gone.release()
+
+    with unowned(tmp_path), pytest.raises(CheckpointInUseError):
+        alive.confirm()
+
+    alive.confirm()
+
+
+def a_directory(path: Path) -> None:
+    """What stands in for a file that the system cannot read."""
+    path.mkdir()
+
+
+def nonsense(path: Path) -> None:
+    """A file that was damaged."""
+    path.write_text("nonsense")
+
+
+@pytest.mark.parametrize("damage", [a_directory, nonsense])
+def test_nothing_is_written_where_it_is_not_known_whose_the_directory_is(
+    tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    """The file may say that the next attempt has taken over."""
+    mine = claim(tmp_path, JOB)
+    (tmp_path / NAME).unlink()
+    damage(tmp_path / NAME)
+
+    with pytest.raises(CheckpointError, match="cannot tell whether another writes there"):
+        mine.confirm()
+    mine.release()
+
+
+def test_a_claim_that_was_deleted_is_renewed(tmp_path: Path) -> None:
+    """The directory was not, and nobody says so."""
+    mine = claim(tmp_path, JOB)
+    (tmp_path / NAME).unlink()
+
+    assert not mine.renew()
 
     mine.confirm()
     mine.release()
