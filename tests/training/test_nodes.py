@@ -5,6 +5,9 @@ import itertools
 import json
 import random
 import shutil
+import socket
+import subprocess
+import sysconfig
 import time
 from pathlib import Path
 
@@ -322,3 +325,42 @@ def test_a_place_that_is_missing_on_one_node_is_said_by_all(
     assert said[0].startswith("CheckpointPlaceError: rank 1 on ")
     assert "is its file system mounted?" in said[0]
     assert not nodes[1].exists()
+
+
+def test_torchrun_on_two_nodes_with_one_name_for_their_disks(
+    tmp_path: Path, nodes: list[Path]
+) -> None:
+    """Each torchrun in a mount namespace of its own, where the same name is another disk."""
+    if subprocess.run(["unshare", "--mount", "true"], check=False).returncode:
+        missing("mount namespaces are not allowed")
+    local = tmp_path / "local"
+    local.mkdir()
+
+    assert torchrun(nodes[:2], local, steps=2) == "start 0"
+    assert torchrun(nodes[:2], local, steps=3) == "start 2"
+    assert [steps(node) for node in nodes[:2]] == [[0, 1, 2]] * 2
+    assert not list(local.iterdir())
+
+
+def torchrun(nodes: list[Path], local: Path, *, steps: int) -> str:
+    """What the training on *nodes* prints, the disk of each being *local* to it."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    program = Path(__file__).parent / "programs" / "node_training.py"
+    script = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
+    started = [
+        subprocess.Popen(
+            [
+                "unshare", "--mount", "sh", "-c", script, "sh", node, local,
+                Path(sysconfig.get_path("scripts")) / "torchrun",
+                f"--nnodes={len(nodes)}", f"--node-rank={number}", "--nproc-per-node=2",
+                "--master-addr=127.0.0.1", f"--master-port={port}",
+                program, local / "c", str(steps),
+            ],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for number, node in enumerate(nodes)
+    ]  # fmt: skip
+    ended = [process.communicate(timeout=120) for process in started]
+    assert [process.returncode for process in started] == [0] * len(nodes), ended
+    return ended[0][0].strip()
