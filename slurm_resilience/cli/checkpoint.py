@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from slurm_resilience.checkpoint_files.listing import Found, found, problems, shown
+from slurm_resilience.checkpoint_files.listing import Found, found, look, problems, shown
 from slurm_resilience.checkpoint_files.manifest import Part
 from slurm_resilience.checkpoint_files.pruning import planned, prune, unowned
 from slurm_resilience.checkpoint_files.quarantine import Reason, damage, put_aside, set_aside
@@ -78,20 +78,29 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def list_(arguments: argparse.Namespace) -> int:
     """Show all checkpoints; sizes only."""
-    return _show(arguments, lambda entry: next(problems(entry, shares=0), ""))
+    reports = _reports(arguments.directory, lambda entry: next(problems(entry, shares=0), ""))
+    return _show(arguments, reports)
 
 
 def verify(arguments: argparse.Namespace) -> int:
     """Show all checkpoints after reading them; with --quarantine put the damaged ones aside."""
     if not arguments.quarantine:
-        return _show(arguments, lambda entry: "; ".join(problems(entry)))
+        return _show(arguments, _reports(arguments.directory, _read))
     _refuse_single(arguments.directory)
     with unowned(arguments.directory):
-        status = _show(arguments, lambda entry: "; ".join(problems(entry)))
-        for entry in found(arguments.directory):
-            if why := damage(entry):
-                print(f"{shown(entry.path)} {_moved(entry.path, why)}", file=sys.stderr)
+        pass  # refused now, and not after hours of reading
+    # Not under the lock, which would keep a job out for so long.
+    reports = _reports(arguments.directory, _read)
+    status = _show(arguments, reports)
+    with unowned(arguments.directory):
+        for path in [entry.path for entry, problem in reports if problem]:
+            if os.path.lexists(path) and (why := damage(look(path))):
+                print(f"{shown(path)} {_moved(path, why)}", file=sys.stderr)
     return status
+
+
+def _read(entry: Found) -> str:
+    return "; ".join(problems(entry))
 
 
 def _moved(checkpoint: Path, why: str) -> str:
@@ -156,10 +165,13 @@ def path(arguments: argparse.Namespace) -> int:
     return UNSOUND if newest is None else SOUND
 
 
-def _show(arguments: argparse.Namespace, judge: Callable[[Found], str]) -> int:
-    reports = [Report(entry, judge(entry)) for entry in found(arguments.directory)]
+def _reports(directory: Path, judge: Callable[[Found], str]) -> list[Report]:
+    reports = [Report(entry, judge(entry)) for entry in found(directory)]
     # A job that is running may have removed an old one meanwhile: that is no damage.
-    reports = [report for report in reports if os.path.lexists(report.entry.path)]
+    return [report for report in reports if os.path.lexists(report.entry.path)]
+
+
+def _show(arguments: argparse.Namespace, reports: list[Report]) -> int:
     aside = _aside(arguments.directory)
     if arguments.json:
         document = {

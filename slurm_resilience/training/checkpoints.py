@@ -56,14 +56,14 @@ class Checkpoints:
             raise UsageError(
                 "Checkpoints: set every_steps or every_minutes, or nothing is saved"
             )
-        for name, value in (
-            ("every_steps", self.every_steps),
-            ("keep", self.keep),
-            ("copy_every_minutes", self.copy_every_minutes),
-            ("keep_copies", self.keep_copies),
-        ):
-            whole = isinstance(value, int | None)
-            if not whole or (value is not None and value < 1):
+        numbers: dict[str, object] = {
+            "every_steps": 1 if self.every_steps is None else self.every_steps,
+            "keep": self.keep,
+            "copy_every_minutes": self.copy_every_minutes,
+            "keep_copies": self.keep_copies,
+        }
+        for name, value in numbers.items():
+            if not isinstance(value, int) or value < 1:
                 raise UsageError(f"Checkpoints: {name} is {value!r}; it has to be 1 or more")
         if self.every_minutes is not None and not self.every_minutes > 0:
             raise UsageError(f"Checkpoints: every_minutes is {self.every_minutes!r}")

@@ -315,7 +315,8 @@ def test_a_wrapped_model_restores_into_a_bare_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"keep": 0}, {"every_steps": 0}, {"every_steps": 1.5}, {"every_minutes": 0.0},
+    [{"keep": 0}, {"keep": None}, {"keep_copies": None}, {"copy_every_minutes": None},
+     {"every_steps": 0}, {"every_steps": 1.5}, {"every_minutes": 0.0},
      {"every_minutes": float("nan")}, {"every_steps": None, "every_minutes": None}],
 )  # fmt: skip
 def test_nonsense_is_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:

@@ -16,12 +16,14 @@ from slurm_resilience.checkpoint_files.quarantine import MOST, put_aside, set_as
 from slurm_resilience.cli import main
 
 
-def checkpoint(directory: Path, step: int, *, poison: str = "") -> Path:
-    """A small, sound checkpoint."""
+def checkpoint(
+    directory: Path, step: int, *, poison: str = "", content: bytes = b"content"
+) -> Path:
+    """A sound checkpoint, with *content* in each of its three files."""
     path = directory / directory_name(step)
     path.mkdir()
     for name in ("index.json", "rank-00000.tensors", "rank-00000.values"):
-        (path / name).write_bytes(f"content {step}".encode())
+        (path / name).write_bytes(b"%d %s" % (step, content))
     files = {file.name: digest(file) for file in path.iterdir()}
     manifest = Manifest(
         format=1, step=step, world_size=1, saved_at=1.0, took_s=0.5, job="7", files=files,
@@ -186,6 +188,24 @@ def test_verify_moves_the_damaged_where_it_is_asked_to(
     assert out.count("in quarantine") == 2
     assert "rank-00000.tensors is damaged: its digest differs" in out
     assert main(["checkpoint", "path", str(tmp_path / "quarantine")]) == 1
+
+
+def bytes_read() -> int:
+    """By this process so far, from the cache or not (proc(5): rchar)."""
+    return int(Path("/proc/self/io").read_text().split()[1])
+
+
+def test_what_is_sound_is_read_once_to_put_the_damaged_aside(tmp_path: Path) -> None:
+    """There may be terabytes of it; the lock is not held meanwhile."""
+    size_bytes = 8 << 20
+    checkpoint(tmp_path, 1, content=bytes(size_bytes))
+    damaged(checkpoint(tmp_path, 2))
+    before = bytes_read()
+
+    assert main(["checkpoint", "verify", "--quarantine", str(tmp_path)]) == 1
+
+    assert 3 * size_bytes <= bytes_read() - before < 4 * size_bytes
+    assert steps(tmp_path) == [1]
 
 
 def test_quarantine_is_bounded(tmp_path: Path) -> None:
