@@ -6,15 +6,14 @@ The only place that prints to people or chooses an exit status. 0: done (or fit)
 """
 
 import argparse
-import io
 import logging
-import os
 import sys
 import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
 from slurm_resilience import __version__
+from slurm_resilience.cli.output import OutputError, standard_output, write_no_more
 from slurm_resilience.errors import ResilienceError
 from slurm_resilience.plain import plain
 
@@ -45,48 +44,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     said = logging.StreamHandler()
     said.setFormatter(_Lines("slurm-resilience: %(message)s"))
     logging.basicConfig(handlers=[said], level=logging.INFO)
-    nowhere = io.StringIO()
-    sys.stdout = sys.stdout or nowhere  # None where it is closed
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that is not Unicode's
-        sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        arguments = _parser().parse_args(argv)
-        status: int = arguments.do(arguments)
-        sys.stdout.flush()
-        _has_been_heard(nowhere)
+        with standard_output():
+            arguments = _parser().parse_args(argv)
+            status: int = arguments.do(arguments)
     except ResilienceError as error:
+        if isinstance(error, OutputError):
+            write_no_more()
         print(f"slurm-resilience: {plain(str(error))}", file=sys.stderr)
         return COULD_NOT
     except BrokenPipeError:
-        # Python would try once more to write what nobody reads, and complain.
-        _write_no_more()
+        write_no_more()
         return UNHEARD
-    except Exception as error:  # noqa: BLE001 - the last place where the exit status can be chosen
-        if not (isinstance(error, OSError) and _takes_nothing()):
-            traceback.print_exc()
-            return FAULT
-        _write_no_more()
-        print(f"slurm-resilience: standard output: {error.strerror}", file=sys.stderr)
-        return COULD_NOT
+    except Exception:  # noqa: BLE001 - the last place where the exit status can be chosen
+        traceback.print_exc()
+        return FAULT
     return status
-
-
-def _has_been_heard(nowhere: io.StringIO) -> None:
-    if nowhere.tell():
-        raise ResilienceError("standard output is closed")
-
-
-def _takes_nothing() -> bool:
-    """Whether standard output fails: a full disk, for example."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        return True
-    return False
-
-
-def _write_no_more() -> None:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _Parser(argparse.ArgumentParser):

@@ -1,6 +1,8 @@
 """`decode`: what a kernel log tells of faulty hardware, on any machine."""
 
 import argparse
+import os
+import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
     from slurm_resilience.node.decoding import Decoded
 
 _MOST_LINE = 1 << 16
+_NULL, _KMSG = os.makedev(1, 3), os.makedev(1, 11)
+"""Linux's numbers of /dev/null and /dev/kmsg."""
 _COMPRESSED = {b"\x1f\x8b": "zcat", b"\xfd7zXZ": "xzcat", b"\x28\xb5\x2f\xfd": "zstdcat"}
 
 
@@ -54,17 +58,71 @@ def _decode(arguments: argparse.Namespace) -> int:
 
 def _lines(name: str) -> Iterator[str]:
     try:
-        if name == "-":
-            yield from _of(sys.stdin.buffer, name)
+        if name != "-":
+            yield from _of_file(name)
+        elif sys.stdin is None:
+            raise UsageError("-: standard input is closed")
         else:
-            with Path(name).open("rb") as file:
-                yield from _of(file, name)
+            _refuse_devices(0, name)
+            yield from _of(sys.stdin.buffer, name)
     except OSError as error:
         raise UsageError(f"{name}: {error.strerror}") from error
 
 
-def _of(file: IO[bytes], name: str) -> Iterator[str]:
-    raw = file.readline(_MOST_LINE)
+def _of_file(name: str) -> Iterator[str]:
+    # Not waiting: nobody may ever write to a named pipe.
+    with open(name, "rb", opener=_not_waiting) as file:
+        descriptor = file.fileno()
+        found = os.fstat(descriptor)
+        if stat.S_ISCHR(found.st_mode) and found.st_rdev == _KMSG:
+            yield from _of_ring(descriptor)
+            return
+        _refuse_devices(descriptor, name)
+        begun = b""
+        if stat.S_ISFIFO(found.st_mode):
+            begun = _begun(descriptor, name)
+            os.set_blocking(descriptor, True)
+        yield from _of(file, name, begun)
+
+
+def _not_waiting(name: str, flags: int) -> int:
+    return os.open(name, flags | os.O_NONBLOCK)
+
+
+def _refuse_devices(descriptor: int, name: str) -> None:
+    """A disk or /dev/zero is no log, and has no end."""
+    found = os.fstat(descriptor)
+    is_device = stat.S_ISBLK(found.st_mode) or stat.S_ISCHR(found.st_mode)
+    if is_device and found.st_rdev != _NULL and not os.isatty(descriptor):
+        raise UsageError(f"{name}: a device; a log is a file, a pipe, - or /dev/kmsg")
+
+
+def _begun(descriptor: int, name: str) -> bytes:
+    """The first byte of a pipe, where it is there already."""
+    try:
+        first = os.read(descriptor, 1)
+    except BlockingIOError:  # somebody will write it
+        return b""
+    # What a shell's `<(…)` ran may have ended without a word; a pipe with a name waits for somebody.
+    if not first and not name.startswith(("/dev/fd/", "/proc/")):
+        raise UsageError(f"{name}: a pipe that nobody writes to")
+    return first
+
+
+def _of_ring(descriptor: int) -> Iterator[str]:
+    """The records that the kernel holds now."""
+    while True:
+        try:
+            record = os.read(descriptor, _MOST_LINE)
+        except BlockingIOError:  # that was the last one
+            return
+        except BrokenPipeError:  # overwritten meanwhile; the next one follows
+            continue
+        yield record.partition(b"\n")[0].decode("utf-8", "replace")
+
+
+def _of(file: IO[bytes], name: str, begun: bytes = b"") -> Iterator[str]:
+    raw = begun + file.readline(_MOST_LINE)
     for magic, command in _COMPRESSED.items():
         if raw.startswith(magic):
             raise UsageError(
