@@ -8,9 +8,15 @@ from typing import NamedTuple
 from slurm_resilience.diagnosis.facts import Said
 from slurm_resilience.diagnosis.findings import Accused
 from slurm_resilience.diagnosis.lines import Writer, writer_of
+from slurm_resilience.diagnosis.places import (
+    names,
+    nodes_of_tasks,
+    placed,
+    row_of_table,
+    task_of,
+)
 from slurm_resilience.diagnosis.rules import named
 from slurm_resilience.diagnosis.rules.row import Row
-from slurm_resilience.slurm.hostlist import expand
 
 MOST = 32
 APART = 100
@@ -21,10 +27,6 @@ _AT_WORK = re.compile(
     r" work): (?P<seq>\d+), last enqueued(?: NCCL work)?: (?P<enqueued>\d+)"
 )
 WORLD = re.compile(r"\bnranks (\d+)|\bworld_size[=:] ?(\d+)")
-_TABLE = {
-    "rank": re.compile(r"^\s*rank\s+: (\d+) \(local_rank: (\d+)\)"),
-    "host": re.compile(r"^\s*host\s+: (\S+)"),
-}
 
 
 class Match(NamedTuple):
@@ -59,19 +61,21 @@ def accused(matches: Sequence[Match], said: Sequence[Said]) -> tuple[Accused, ..
         found = _named(matches)
     else:
         found = ()
-    return tuple(dict.fromkeys(found))[:MOST]
+    return placed(found, said)[:MOST]
 
 
 def _reporters(matches: Sequence[Match]) -> Iterator[Accused]:
-    seen: set[Writer] = set()
+    seen: set[tuple[Writer, int | None]] = set()
     for match in matches:
         writer = writer_of(match.said.text)
         rank = match.said.rank if writer.rank is None else writer.rank
         local = match.said.local_rank if writer.local_rank is None else writer.local_rank
         node = match.said.node or writer.node
         writer = Writer(rank, local if rank is None else None, node)
-        if writer not in seen and any(part is not None for part in writer):
-            seen.add(writer)
+        task = task_of(match.said.text)
+        told = any(part is not None for part in (*writer, task))
+        if told and (writer, task) not in seen:
+            seen.add((writer, task))
             yield Accused(match.said.text.strip(), writer.rank, writer.node, writer.local_rank)
 
 
@@ -86,12 +90,17 @@ def _named(matches: Sequence[Match]) -> Iterator[Accused]:
     for match in matches:
         text = match.said.text
         groups = named(match.row, text)
-        for node in _nodes(groups.get("node", "")):
+        nodes = names(groups.get("node", ""))
+        rank = int(groups["rank"]) if "rank" in groups else None
+        if rank is not None:
+            yield Accused(text.strip(), rank, nodes[0] if len(nodes) == 1 else None)
+        for node in nodes if rank is None else ():
             yield Accused(text.strip(), node=node)
-        for rank in groups.get("ranks", "").split(", ") if "ranks" in groups else ():
-            yield Accused(text.strip(), rank=int(rank))
-        if "rank" in groups:
-            yield Accused(text.strip(), rank=int(groups["rank"]))
+        for each in groups.get("ranks", "").split(", ") if "ranks" in groups else ():
+            yield Accused(text.strip(), rank=int(each))
+        if match is matches[0] and match.row.role == "symptom" and match.row.class_ == "memory":
+            for node in nodes_of_tasks(text):  # srun itself may have ended later ones
+                yield Accused(text.strip(), node=node)
         if match.row.role in {"symptom", "fallout"} and not groups:
             yield from _ended(match.said)
 
@@ -99,21 +108,11 @@ def _named(matches: Sequence[Match]) -> Iterator[Accused]:
 def _ended(said: Said) -> Iterator[Accused]:
     """Of a line that tells how a process ended: torchrun's log, or its closing table."""
     local = writer_of(said.text).local_rank
+    row = row_of_table(said)
     if local is not None:
         yield Accused(said.text.strip(), local_rank=local)
-        return
-    near = said.before[-4:]
-    rank = next((found for line in near if (found := _TABLE["rank"].match(line))), None)
-    host = next((found for line in near if (found := _TABLE["host"].match(line))), None)
-    if rank is not None:
-        yield Accused(said.text.strip(), int(rank[1]), host[1] if host else None, int(rank[2]))
-
-
-def _nodes(text: str) -> tuple[str, ...]:
-    try:
-        return expand(text) if text else ()
-    except ValueError:
-        return (text,)
+    elif row is not None:
+        yield Accused(said.text.strip(), row.rank, row.node, row.local_rank)
 
 
 def _behind(said: Sequence[Said]) -> Iterator[Accused]:

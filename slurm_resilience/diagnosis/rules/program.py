@@ -5,7 +5,7 @@ from slurm_resilience.diagnosis.rules.row import Row
 PROGRAM_ROWS = (
     Row(
         "not-finite",
-        r"(?:Rank (?P<rank>\d+): )?found (?:NaN|Inf)|Loss (?:became infinite or|is) (?:NaN|nan)"
+        r"(?:Rank (?P<rank>\d+): )?found (?:NaN|Inf)(?:.*, node: (?P<node>[\w.-]+))?|Loss (?:became infinite or|is) (?:NaN|nan)"
         r"|[Ll]oss is (?:nan|inf)\b|loss scale already at minimum|Unexpected result (?:nan|inf)|nan (?:loss|gradient)s? detected",
         "software", "same-nodes",
         "a value was not finite: resume from an older checkpoint once; the same step again is the program's,"
