@@ -367,3 +367,21 @@ def test_a_hung_call_costs_its_own_time_only(scene: Scene, function: str) -> Non
 
     scene.show(HEALTHY)
     assert len(scene.read(live=True, thorough=True)["gpus"]) == 2
+
+
+@pytest.mark.parametrize(("told", "read"), [((1 << 32) - 5, -5), (105, 105)])
+def test_a_temperature_has_a_sign(scene: Scene, told: int, read: int) -> None:
+    """NVML gives it as a number without one: a cold start is no four thousand million degrees."""
+    scene.show(second(temperature_c=told))
+
+    assert scene.read(live=True)["gpus"][1]["temperature_c"] == read
+
+
+@pytest.mark.parametrize("told", [(1 << 32) - 200, 4095])
+def test_an_absurd_temperature_is_not_read(scene: Scene, told: int) -> None:
+    """A broken sensor says nothing of the heat, and is said to."""
+    scene.show(second(temperature_c=told))
+
+    gpu = scene.read(live=True)["gpus"][1]
+    assert "temperature_c" not in gpu
+    assert "is no temperature" in gpu["unread"]["temperature_c"]

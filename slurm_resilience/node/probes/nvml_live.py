@@ -9,7 +9,7 @@ from slurm_resilience.node.probes.nvml import flag, one
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from slurm_resilience.node.probes.nvml import Reader
@@ -20,6 +20,9 @@ _CORRECTED, _UNCORRECTED = 0, 1
 _VOLATILE, _AGGREGATE = 0, 1
 _SRAM = 7
 _SLOWDOWN = 1
+_SIGN = 1 << 31
+_COLDEST_C, _HOTTEST_C = -55, 200
+"""Beyond what silicon is specified for (-55 to 125 °C), and still read from a sensor that works."""
 _SM = 1
 _NVLINK_CRC_FLIT, _NVLINK_CRC_DATA, _NVLINK_RECOVERY = 38, 45, 59
 _OF_LINKS = (163, 219, 162, 215)
@@ -32,6 +35,19 @@ COUNT_LINK_RECOVERY_EVENTS. Hopper has those of the DL, Blackwell the others.
 def _watts(nvml: Any, handle: Any) -> tuple[float, float]:  # noqa: ANN401
     used = nvml.nvmlDeviceGetPowerUsage(handle)
     return used / 1000, nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000
+
+
+def _celsius(function: str, argument: int) -> Callable[[Any, Any], tuple[int]]:
+    """A reader of a temperature, which NVML has as a number without a sign."""
+
+    def read(nvml: Any, handle: Any) -> tuple[int]:  # noqa: ANN401
+        told = getattr(nvml, function)(handle, argument)
+        signed = (told + _SIGN) % (2 * _SIGN) - _SIGN
+        if not _COLDEST_C <= signed <= _HOTTEST_C:
+            raise ValueError(f"{signed} °C is no temperature of a GPU")
+        return (signed,)
+
+    return read
 
 
 def _memory(nvml: Any, handle: Any) -> tuple[int, int]:  # noqa: ANN401
@@ -125,7 +141,7 @@ def _inforom(nvml: Any, handle: Any) -> tuple[bool]:  # noqa: ANN401
 
 
 LIVE: tuple[Reader, ...] = (
-    (("temperature_c",), one("nvmlDeviceGetTemperature", 0)),
+    (("temperature_c",), _celsius("nvmlDeviceGetTemperature", 0)),
     (("power_w", "power_limit_w"), _watts),
     (
         ("utilization_percent",),
@@ -158,7 +174,7 @@ THOROUGH: tuple[Reader, ...] = (
         lambda nvml, handle: (nvml.nvmlDeviceGetRowRemapperHistogram(handle).none,),
     ),
     (("retired_single_bit", "retired_double_bit"), _retired),
-    (("temperature_slowdown_c",), one("nvmlDeviceGetTemperatureThreshold", _SLOWDOWN)),
+    (("temperature_slowdown_c",), _celsius("nvmlDeviceGetTemperatureThreshold", _SLOWDOWN)),
     (("temperature_margin_c",), one("nvmlDeviceGetMarginTemperature")),
     (
         ("power_limit_default_w",),
