@@ -135,6 +135,41 @@ def test_what_stands_before_the_message_gives_the_time(
     assert (event.time, event.verdict, event.subject) == (time, "drain", "0000:05:00.0")
 
 
+BESIDE_THE_KERNEL = [
+    f"Oct 12 18:35:32 node001 python3[4711]: {XID}",
+    f"2024-10-12T18:35:32+0200 node001 python3[4711]: {XID}",
+    f"[ 1843.308145] node001 python3[4711]: {XID}",
+    f"[ 1843.308145] NVRM: Xid (PCI:[27781]: segfault at 0 ip 0 sp 0 error 6 in {XID}[400000+1]",
+    f"[ 1843.308145] [  T4711] overlayfs: failed to resolve '{XID}': -2",
+    f"Oct 12 18:35:32 node001 kernel: oom-kill:task_memcg=/{XID},task=x,pid=4711,uid=1000",
+    f"4,1234,1843308145,-;x[4711]: segfault at 0 ip 0 sp 0 error 6 in {XID}[400000+1]",
+    f'{{"_TRANSPORT":"stdout","SYSLOG_IDENTIFIER":"python3","_PID":"4711","MESSAGE":"{XID}"}}',
+    f'n1: [ 1843.308145] audit: type=1326 comm="x" exe="{XID}"',
+]
+
+
+@pytest.mark.parametrize("line", BESIDE_THE_KERNEL)
+def test_what_others_have_put_into_a_log_is_no_fault(line: str) -> None:
+    """Programs write to it, and the kernel writes down what they and their files are called."""
+    assert read([line + "\n"]) == ()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "n1: ",
+        "n1: [ 1843.308145] ",
+        "<4>",
+        "[ 1843.308145] [  T4711] ",
+        "[1843.308145][T4711] ",
+        "3: ",
+    ],
+)
+def test_what_people_put_in_front_is_passed_over(head: str) -> None:
+    """Names of nodes by pdsh, of tasks by srun, of threads by the kernel."""
+    assert [told(event) for event in read([head + XID])] == ["drain xid 79 0000:05:00.0"]
+
+
 def test_the_time_is_that_of_the_first_line() -> None:
     """A storm is told with its begin."""
     lines = [f"[ {n}.500000] {XID.replace('79', '31')}" for n in range(10, 20)]
