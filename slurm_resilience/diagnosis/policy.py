@@ -3,8 +3,8 @@ What was found of an attempt -> why it ended, and whether a retry can help. Pure
 
 Slurm's record outranks all, and what our own watchers concluded outranks text. Then the kind of a
 line counts (see `rules.row.Role`), then its moment: the first cause comes before its echoes. Lines
-that the program lived through do not count, and of lines of one moment the one that names a broken
-part decides. That a job hung until its time limit or until somebody cancelled it is no cause where
+that the program lived through do not count, those that merely name a fault count less than how a
+process ended, and of lines of one moment the one that names a broken part decides. That a job hung until its time limit or until somebody cancelled it is no cause where
 something before says why it hung.
 """
 
@@ -17,6 +17,8 @@ import msgspec
 from slurm_resilience.diagnosis.exceptions import KEPT, ended_with, misused, user_error
 from slurm_resilience.diagnosis.facts import Left, Record, Said
 from slurm_resilience.diagnosis.findings import Accused, Diagnosis, Evidence
+from slurm_resilience.diagnosis.hearsay import TRACE, is_hearsay
+from slurm_resilience.diagnosis.lines import unprefixed
 from slurm_resilience.diagnosis.moments import (
     first,
     in_one_year,
@@ -40,7 +42,8 @@ from slurm_resilience.diagnosis.rules.row import Row
 from slurm_resilience.diagnosis.suspects import WORLD, Match, accused
 from slurm_resilience.incident import UNTOLD, Incident
 
-TIERS = ("state", "cause", "exception", "symptom", "fallout", "exit")
+HEARSAY = "hearsay"
+TIERS = ("state", "cause", "exception", "symptom", HEARSAY, "fallout", "exit")
 _TIER = {"outside": "symptom"}
 """How a process ended, and that somebody ended it: whichever came first."""
 BEFORE = 120
@@ -110,19 +113,25 @@ def _beside(found: Diagnosis, late: Sequence[Match], left: Left) -> Diagnosis:
 
 def _of_text(matches: Sequence[Match], left: Left) -> Diagnosis:
     """What lines say, kind by kind."""
+    tiers = [_tier(match) for match in matches]
     for tier in TIERS:
+        if tier == HEARSAY and _is_done(left):
+            continue
         if tier == "exception":
             own = _of_program(left)
             if own is not None:
                 return own
             continue
-        inside = [match for match in matches if _tier(match.row) == tier]
+        inside = [match for match, its in zip(matches, tiers, strict=True) if its == tier]
         going = [match for match in inside if not match.said.survived]
         if going:
             chosen = first(going)
             same = [one for one in inside if one.row.id == chosen.row.id and one is not chosen]
             same.sort(key=lambda match: order(match.said))
-            return _refined(chosen.row, [chosen, *same], left)
+            found = _refined(chosen.row, [chosen, *same], left)
+            return (
+                msgspec.structs.replace(found, confidence="low") if tier == HEARSAY else found
+            )
     return Diagnosis("unknown", "unknown", "same-nodes", advice=UNKNOWN.advice)
 
 
@@ -134,6 +143,7 @@ def _faults_before(late: Sequence[Match], matches: Sequence[Match]) -> list[Matc
         for match in matches
         if match.row.weight >= _LEAST.get(match.row.role, math.inf)
         and not match.said.survived
+        and _tier(match) != HEARSAY
         and all(stands_before(match.said, end) for end in ends)
     ]
 
@@ -165,13 +175,16 @@ def _of_program(left: Left) -> Diagnosis | None:
 
 def _rows(said: Sequence[Said]) -> Iterator[tuple[Said, Row]]:
     for one in said:
-        row = None if SURVIVED.search(one.text) else row_of(one.text)
+        passed = SURVIVED.search(one.text) or TRACE.match(unprefixed(one.text))
+        row = None if passed else row_of(one.text)
         if row is not None:
             yield one, row
 
 
-def _tier(row: Row) -> str:
-    return _TIER.get(row.role, row.role)
+def _tier(match: Match) -> str:
+    if is_hearsay(match.row, match.said.text):
+        return HEARSAY
+    return _TIER.get(match.row.role, match.row.role)
 
 
 # ── Slurm's record ──────────────────────────────────────────────────────────────────────────
@@ -232,11 +245,18 @@ def _refined(row: Row, matches: list[Match], left: Left) -> Diagnosis:
             advice=f"steps took several times longer before the end; {row.advice}",
         )
         matches = [*matches, Match(row, left.slowed)]
-    done = any(DONE.search(one.text) and not one.survived for one in left.said)
-    if done and row.class_ in {"software", "network", "hardware"} and row.retry == "same-nodes":
+    if (
+        _is_done(left)
+        and row.class_ in {"software", "network", "hardware"}
+        and row.retry == "same-nodes"
+    ):
         advice = f"the training had said that it was done: see that its results are whole; {row.advice}"
         row = msgspec.structs.replace(row, retry="stop", advice=advice)
     return _diagnosis(row, matches, left, suspects)
+
+
+def _is_done(left: Left) -> bool:
+    return any(DONE.search(one.text) and not one.survived for one in left.said)
 
 
 def _is_shared(suspects: Sequence[Accused], nodes: Sequence[str]) -> bool:

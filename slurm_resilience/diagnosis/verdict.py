@@ -63,7 +63,9 @@ def diagnose(
         tuple(suspects.values()),
         told,
         # Of a fault that names a node the others may tell as well: then it is none of that node.
-        is_clear=found.cause in _CLEAR and (retry != "exclude-node" or len(ends) == len(known)),
+        is_clear=found.cause in _CLEAR
+        and found.confidence != "low"
+        and (retry != "exclude-node" or len(ends) == len(known)),
     )
 
 
