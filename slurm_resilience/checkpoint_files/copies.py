@@ -14,14 +14,21 @@ import os
 import secrets
 import shutil
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from slurm_resilience.checkpoint_files import manifest as manifests
 from slurm_resilience.checkpoint_files.blocks import in_threads
-from slurm_resilience.checkpoint_files.keep import is_poisoned
-from slurm_resilience.checkpoint_files.listing import Found, directory_name, found
+from slurm_resilience.checkpoint_files.keep import SAVING, is_poisoned
+from slurm_resilience.checkpoint_files.listing import (
+    Found,
+    directory_name,
+    found,
+    look,
+    problems,
+)
 from slurm_resilience.checkpoint_files.manifest import File, Manifest
 from slurm_resilience.checkpoint_files.quarantine import set_aside
 from slurm_resilience.checkpoint_files.store import BLOCK_BYTES, Foreign, Store
@@ -36,7 +43,8 @@ from slurm_resilience.plain import plain
 log = logging.getLogger(__name__)
 
 PREFIX = "step-"
-FETCHING = ".saving-copy-"
+FETCHING = f"{SAVING}copy-"
+COPYING = f"{SAVING}links-"
 
 
 class Copy(NamedTuple):
@@ -59,22 +67,26 @@ def copy_newest(directory: Path, store: Store, *, keep: int) -> str:
 
     Then all but the newest *keep* copies go. Raises `CheckpointCopyError` where the storage fails.
     """
-    for entry in found(directory):
-        if entry.manifest is None or is_poisoned(entry):
-            continue
+    failed: set[Path] = set()
+    while True:  # looks anew after each that is damaged, or was deleted meanwhile
+        entry = next((one for one in found(directory) if _is_wanted(one, failed)), None)
+        if entry is None or entry.manifest is None:
+            return ""
         try:
-            name = _copy(entry, entry.manifest, store)
+            with _kept(entry.path, entry.manifest) as files:
+                name = _copy(files, entry.manifest, store)
         except CheckpointLoadError as error:
-            log.warning("not copied: %s", error)
-            continue
-        _thin_out(store, keep=keep)
-        return name
-    return ""
+            log.warning("not copied: %s: %s", entry.path, error)
+            failed.add(entry.path)
+        else:
+            _thin_out(store, keep=keep)
+            return name
 
 
 def fetch_named(store: Store, name: str, directory: Path) -> Path:
     """
-    Bring one copy back into *directory*; where it lies now. What has its name there is put aside.
+    Bring one copy back into *directory*; where it lies now. What has its name there is put aside,
+    unless it is the same, and sound.
 
     Raises as `fetch_newest`.
     """
@@ -124,22 +136,51 @@ def _look(store: Store, name: str) -> Copy | None:
     return Copy(name, manifest)
 
 
-def _copy(entry: Found, manifest: Manifest, store: Store) -> str:
+def _is_wanted(entry: Found, failed: Container[Path]) -> bool:
+    return entry.manifest is not None and not is_poisoned(entry) and entry.path not in failed
+
+
+@contextmanager
+def _kept(checkpoint: Path, manifest: Manifest) -> Iterator[Path]:
+    """
+    A folder with its files that lasts while it is copied, whether the checkpoint is deleted or not:
+    it may go sooner than it is sent. Hard links; where none can be made, the checkpoint itself.
+    """
+    links = checkpoint.with_name(f"{COPYING}{checkpoint.name}-{secrets.token_hex(8)}")
+    files = links
+    try:
+        try:
+            links.mkdir()
+            for name in manifest.files:
+                os.link(checkpoint / name, links / name, follow_symlinks=False)
+        except FileNotFoundError as error:
+            raise CheckpointLoadError(f"{plain(str(error.filename))} is gone") from error
+        except OSError:  # no write access, or no links on this file system
+            files = checkpoint
+        yield files
+    finally:
+        shutil.rmtree(links, ignore_errors=True)
+
+
+def _copy(files: Path, manifest: Manifest, store: Store) -> str:
     sealed = manifests.encoded(manifest)
     name = f"{directory_name(manifest.step)}-{zlib.crc32(sealed):08x}"
     if manifests.NAME in store.sizes(name):
         return name
 
     def send(file: str) -> None:
-        sent = _Counted(_local(entry.path / file))
+        sent = _Counted(_local(files / file))
         store.write(f"{name}/{file}", sent)
         if sent.file != manifest.files[file]:
-            raise CheckpointLoadError(f"{entry.path / file} is damaged: its digest differs")
+            raise CheckpointLoadError(f"{file} is damaged: its digest differs")
 
     try:
         in_threads(send, list(manifest.files))
-    except Foreign as foreign:
-        raise CheckpointLoadError(f"{entry.path}: {foreign.error}") from foreign.error
+    except (CheckpointLoadError, Foreign) as error:
+        store.delete(name, folder=True)
+        if isinstance(error, Foreign):
+            raise CheckpointLoadError(str(error)) from error.error
+        raise
     sizes = store.sizes(name)
     for file, known in manifest.files.items():
         if sizes.get(file) != known.size_bytes:
@@ -169,6 +210,9 @@ def _is_part(store: Store, name: str) -> bool:
 
 def _fetch(store: Store, copy: Copy, directory: Path) -> Path:
     path = directory / directory_name(copy.manifest.step)
+    there = look(path)
+    if there.manifest == copy.manifest and not any(problems(there)):
+        return path
     unfinished = directory / f"{FETCHING}{path.name}-{secrets.token_hex(8)}"
     unfinished.mkdir()
     try:

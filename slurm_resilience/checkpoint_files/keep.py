@@ -10,6 +10,8 @@ from slurm_resilience.files import sync_directory
 
 SAVING = ".saving-"
 REMOVING = ".removing-"
+PROBE = ".probe-"
+"""A rank's file that another looks for, to see whether they share the directory."""
 QUARANTINE = "quarantine"
 
 
@@ -43,13 +45,17 @@ def remove(checkpoint: Path) -> None:
 
 
 def remove_unfinished(directory: Path) -> list[Path]:
-    """Delete what saves and removals that were cut off have left; what was deleted."""
+    """
+    Delete what saves, removals, copies and probes that were cut off have left; what was deleted.
+
+    To be called by the directory's owner alone.
+    """
     places = [directory, *directory.glob(QUARANTINE)]
     left = [
         path
         for place in places
         for path in place.iterdir()
-        if path.name.startswith((SAVING, REMOVING))
+        if path.name.startswith((SAVING, REMOVING, PROBE))
     ]
     for path in left:
         _delete(path)

@@ -7,7 +7,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from slurm_resilience.checkpoint_files.keep import is_poisoned, remove, superfluous
+from slurm_resilience.checkpoint_files.keep import (
+    is_poisoned,
+    remove,
+    remove_unfinished,
+    superfluous,
+)
 from slurm_resilience.checkpoint_files.listing import Found, found, problems, shown
 from slurm_resilience.checkpoint_files.owner import LOCK, last_owner, owner, standing_in
 from slurm_resilience.errors import CheckpointInUseError, CheckpointPlaceError, LockBusyError
@@ -59,6 +64,16 @@ def prune(pruning: Pruning) -> Iterator[Path]:
                 f"{shown(entry.path)} cannot be deleted: {error.strerror}"
             ) from error
         yield entry.path
+
+
+def tidied(directory: Path) -> list[Path]:
+    """Delete what was never finished; what was deleted."""
+    try:
+        return remove_unfinished(directory)
+    except OSError as error:
+        raise CheckpointPlaceError(
+            f"{shown(directory)}: what was never finished cannot be deleted: {error.strerror}"
+        ) from error
 
 
 @contextmanager

@@ -17,7 +17,7 @@ import msgspec
 
 from slurm_resilience.checkpoint_files.listing import Found, found, look, problems, shown
 from slurm_resilience.checkpoint_files.manifest import Part
-from slurm_resilience.checkpoint_files.pruning import planned, prune, unowned
+from slurm_resilience.checkpoint_files.pruning import planned, prune, tidied, unowned
 from slurm_resilience.checkpoint_files.quarantine import Reason, damage, put_aside, set_aside
 from slurm_resilience.cli import checkpoint_copies
 from slurm_resilience.errors import CheckpointPlaceError, UsageError
@@ -121,6 +121,8 @@ def prune_(arguments: argparse.Namespace) -> int:
     if not arguments.dry_run:
         with unowned(arguments.directory):
             gone = list(prune(planned(arguments.directory, keep=arguments.keep, known=pruning)))
+            for left in tidied(arguments.directory):
+                print(f"deleted {shown(left)}, which was never finished", file=sys.stderr)
     if arguments.json:
         kept_for = {str(path): why for path, why in pruning.unsound.items()}
         names = [str(path) for path in gone]

@@ -13,8 +13,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from slurm_resilience.checkpoint_files.keep import PROBE
 from slurm_resilience.checkpoint_files.listing import shown
 from slurm_resilience.errors import CheckpointPlaceError, CheckpointSaveError
+from slurm_resilience.files import sync_directory
 from slurm_resilience.training.peers import Failure, Peers
 
 T = TypeVar("T")
@@ -98,7 +100,10 @@ def _made(path: Path) -> str:
                 f"{path.parent} does not exist or is not a directory; is its file system mounted?"
             )
         try:
-            path.mkdir(exist_ok=True)
+            if not path.is_dir():
+                path.mkdir(exist_ok=True)
+                with suppress(PermissionError):  # what it lies in need not be ours to read
+                    sync_directory(path.parent)
         except FileExistsError as error:
             raise CheckpointPlaceError(
                 f"{path} is not a directory; move it away, or name another"
@@ -154,4 +159,4 @@ def _grouped(path: Path, token: str, peers: Peers) -> Nodes:
 
 
 def _probe_path(path: Path, token: str, rank: int) -> Path:
-    return path / f".probe-{token}-{rank}"
+    return path / f"{PROBE}{token}-{rank}"

@@ -7,9 +7,10 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -194,6 +195,71 @@ def test_a_copy_that_is_damaged_there_is_never_restored(
     assert path.name == directory_name(3)
     assert name in caplog.text
     assert restored(directory) == (4, 3)
+
+
+class Meanwhile(Store):
+    """A store that is so slow that something happens before the first byte is sent."""
+
+    def __init__(self, url: str, happens: Callable[[], None]) -> None:
+        super().__init__(url)
+        self._happens: Callable[[], None] | None = happens
+        self._turn = threading.Lock()
+
+    def write(self, name: str, blocks: Iterable[bytes]) -> None:
+        """After it has happened."""
+        with self._turn:
+            happens, self._happens = self._happens, None
+            if happens:
+                happens()
+        super().write(name, blocks)
+
+
+def test_what_is_deleted_while_it_is_copied_is_copied_whole(
+    directory: Path, tmp_path: Path
+) -> None:
+    """Else a copier that is slower than the saves would never finish one."""
+
+    def delete_all() -> None:
+        for path in directory.glob("step-*"):
+            shutil.rmtree(path)
+
+    store = Meanwhile(f"file://{tmp_path}/copies", delete_all)
+
+    name = copy_newest(directory, store, keep=2)
+
+    assert name.startswith(directory_name(5))
+    assert not list(directory.glob(".saving-*")), "nothing is left of it on the disk"
+    assert fetch_newest(store, directory) == directory / directory_name(5)
+    assert restored(directory) == (6, 5)
+
+
+def test_where_none_is_sound_nothing_stays_in_the_store(
+    store: Store, directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither whole nor in parts."""
+    for step in (1, 3, 5):
+        damage(directory / directory_name(step) / "rank-00000.tensors")
+
+    assert copy_newest(directory, store, keep=2) == ""
+
+    assert store.names() == []
+    assert caplog.text.count("not copied") == 3
+
+
+def test_what_is_there_already_is_not_fetched_again(store: Store, directory: Path) -> None:
+    """Nor put aside: it is sound, and the same. What is damaged is."""
+    copy_newest(directory, store, keep=2)
+    path = directory / directory_name(5)
+    before = path.stat().st_ino
+
+    assert fetch_newest(store, directory) == path
+    assert path.stat().st_ino == before
+    assert not (directory / "quarantine").exists()
+    damage(path / "rank-00000.tensors")
+    assert fetch_newest(store, directory) == path
+
+    assert path.stat().st_ino != before
+    assert not list(problems(look(path)))
 
 
 def test_a_copy_without_its_manifest_is_none_and_goes_with_the_next(

@@ -131,6 +131,25 @@ def test_a_dry_run_says_what_would_go_and_leaves_it(
     assert len(did["unsound"]) == 2
 
 
+def test_what_was_never_finished_goes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A save, a removal, a probe that were killed; nobody else deletes them once a job has ended."""
+    make_sound(tmp_path)
+    (tmp_path / ".saving-step-000000006-0a").mkdir()
+    (tmp_path / ".saving-step-000000006-0a" / "rank-00000.tensors").write_bytes(b"half")
+    (tmp_path / ".removing-step-000000000-1").mkdir()
+    (tmp_path / ".probe-0a-0").write_bytes(b"")
+
+    assert pruned(tmp_path, "--keep", "5", "--dry-run") == 0
+    assert len(list(tmp_path.glob(".[spr]*"))) == 3
+    assert pruned(tmp_path, "--keep", "5") == 0
+
+    assert not list(tmp_path.glob(".[spr]*"))
+    assert capsys.readouterr().err.count("was never finished") == 3
+    assert steps(tmp_path) == [1, 2, 3, 4, 5]
+
+
 @pytest.mark.parametrize("command", [["prune", "--keep", "1"], ["verify", "--quarantine"]])
 def test_nothing_is_touched_while_a_job_writes_there(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]
