@@ -21,6 +21,8 @@ import torch.distributed as dist
 
 from slurm_resilience.errors import CheckpointError, ResilienceError, UsageError
 
+log = logging.getLogger(__name__)
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -109,6 +111,9 @@ class Peers:
             return Failure(self.rank, platform.node(), str(error), type(error), number)
         except ResilienceError as error:
             return Failure(self.rank, platform.node(), str(error))
+        except Exception as error:  # or the others would wait for this rank's word
+            log.exception("rank %d failed", self.rank)
+            return Failure(self.rank, platform.node(), f"{type(error).__name__}: {error}")
 
     def each(self, do: Callable[[], T]) -> list[T]:
         """What *do* returns on every rank, by rank; its error on all where one fails."""

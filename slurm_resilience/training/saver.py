@@ -220,20 +220,18 @@ class Saver:
             draft = peers.dealt(mine, lambda parts: self._drafts(frozen, parts))
             # No part gets its name before all of them are on disk.
             nodes.led(peers, lambda: self._complete(unfinished, draft))
-            nodes.led(peers, lambda: give_name(unfinished, draft.manifest))
+            nodes.led(peers, lambda: self._name(unfinished, draft))
             files = mine.files if isinstance(mine, Written) else {}
             manifest = draft.manifest if nodes.leads else None
             peers.each(lambda: read_back(path, files, manifest))
-        except CheckpointError as error:
+        except Exception as error:
             if nodes.leads:
                 self._unsound.add(path)
                 self._clear(unfinished, path, error)
             raise
         if nodes.leads:
             self._unsound.discard(path)
-            self._prune()
-            if self.on_saved:
-                self.on_saved(draft.manifest)
+            self._follow_up(draft.manifest)
         return draft.manifest
 
     def _write_part(self, unfinished: Path, rank: int, frozen: Frozen) -> Written:
@@ -266,24 +264,42 @@ class Saver:
         return drafts(known, self._planning.metadata, written, self._nodes)
 
     def _complete(self, unfinished: Path, draft: Draft) -> None:
-        if self._claim:
-            self._claim.confirm()
+        self._confirm()
         complete(unfinished, draft)
 
-    def _clear(self, unfinished: Path, path: Path, error: CheckpointError) -> None:
+    def _name(self, unfinished: Path, draft: Draft) -> None:
+        self._confirm()  # once more: what has the name may be another's by now
+        give_name(unfinished, draft.manifest)
+
+    def _confirm(self) -> None:
+        if self._claim:
+            self._claim.confirm()
+
+    def _clear(self, unfinished: Path, path: Path, error: Exception) -> None:
         """Take what a failed save left out of the way of those that are whole."""
         shutil.rmtree(unfinished, ignore_errors=True)
-        if isinstance(error.__cause__, OSError):
-            return  # gone, or not readable: no word on what lies there
-        entry = look(path)
+        if isinstance(error, CheckpointInUseError) or isinstance(error.__cause__, OSError):
+            return  # another's, gone, or not readable: no word on what lies there
         try:
+            self._confirm()
+            entry = look(path)
             if entry.manifest and damage(entry):
                 set_aside(path, str(error))
-        except OSError as trouble:
+        except (OSError, CheckpointError) as trouble:
             log.warning("%s: cannot be put aside: %s", path, trouble)
+
+    def _follow_up(self, manifest: Manifest) -> None:
+        """What follows a save that is whole; nothing of it makes that a failed one."""
+        try:
+            self._prune()
+            if self.on_saved:
+                self.on_saved(manifest)
+        except Exception:
+            log.exception("step %d is saved, but what follows a save failed", manifest.step)
 
     def _prune(self) -> None:
         try:
+            self._confirm()
             entries = found(self._directory)
             for path in keep.superfluous(entries, keep=self._keep, unsound=self._unsound):
                 keep.remove(path)

@@ -7,6 +7,7 @@ the training's, and it ends when the training does, however that ends.
 
 import logging
 import subprocess
+import threading
 import time
 
 from slurm_resilience.checkpoint_files import place
@@ -37,6 +38,8 @@ class Surroundings:
         self._since = time.monotonic()
         self._is_first = True
         self._copier: subprocess.Popen[bytes] | None = None
+        self._copying = threading.Lock()
+        self._is_closed = False
         try:
             looked = place.look(checkpoints.path, checkpoints.data_path)
         except OSError as error:
@@ -56,14 +59,17 @@ class Surroundings:
                 CheckpointPlaceError,
             ) as error:  # deleted meanwhile; the save counts
                 log.warning("%s cannot be judged: %s", self._checkpoints.path, error)
-        if self._part:
-            self._copy_part(manifest)
-        elif self._copier is not None and self._copier.poll() is not None:
-            log.warning("copies: the copier ended (%d); begun again", self._copier.returncode)
-            self._copy_on()
+        try:
+            with self._copying:
+                if not self._is_closed:
+                    self._copy(manifest)
+        except OSError as error:  # no process more, for now: tried again after the next save
+            log.warning("copies: the copier cannot be begun: %s", error)
 
     def close(self) -> None:
         """No more copies; one under way is left without its manifest, and is none."""
+        with self._copying:
+            self._is_closed = True
         if self._copier is None:
             return
         if self._copier.stdin:
@@ -96,6 +102,13 @@ class Surroundings:
         ):
             if concern:
                 log.warning("%s", concern)
+
+    def _copy(self, manifest: Manifest) -> None:
+        if self._part:
+            self._copy_part(manifest)
+        elif self._copier is not None and self._copier.poll() is not None:
+            log.warning("copies: the copier ended (%d); begun again", self._copier.returncode)
+            self._copy_on()
 
     def _copy_on(self) -> None:
         checkpoints = self._checkpoints

@@ -1,10 +1,12 @@
 """What the ranks of a test do. Each job is a training that a test can check from outside."""
 
+import errno
 import itertools
 import os
 import random
 import shutil
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from slurm_resilience.errors import CheckpointError, ResilienceError, UsageError
 from slurm_resilience.training import Checkpoints, Run
 from slurm_resilience.watch.heartbeat import DIRECTORY_VARIABLE
+from tests.training.ranks import wait_for
 
 SIZE = 200_000
 
@@ -310,3 +313,93 @@ def unconnected(directory: Path) -> str:
     except UsageError as error:
         return str(error)
     return "made"
+
+
+def stopped_before_it_names(directory: Path) -> str:
+    """Save step 0, stopping for a while once all of it is on disk but for its name; what is said."""
+    os.environ["SLURM_JOB_ID"] = "7"
+    run = Run(checkpoints=Checkpoints(directory, every_steps=1), state={"who": "first"})
+    run.restore()
+    syncs = itertools.count(1)
+
+    def look(event: str, arguments: tuple[object, ...]) -> None:
+        is_sync = event == "open" and Path(str(arguments[0])).name.startswith(".saving-")
+        if is_sync and next(syncs) == 2:
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    sys.addaudithook(look)
+    run.step(0)
+    try:
+        run.finish()
+    except CheckpointError as error:
+        return str(error)
+    return "saved"
+
+
+class FailsOnce:
+    """A user's own, which raises what nobody expects at its second call, on rank 1."""
+
+    calls = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        self.calls += 1
+        if self.calls == 2 and torch.distributed.get_rank() == 1:
+            raise ValueError("not now")
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Nothing to load."""
+
+
+def with_trouble_on_one(directory: Path, where: str) -> str:
+    """Save steps 0 to 3, where rank 1 meets what nobody expects in the first; what `finish` said."""
+    sampler = FailsOnce() if where == "state_dict" else Sampler(1)
+    run = Run(
+        checkpoints=Checkpoints(directory, every_steps=1, keep=9), state={"sampler": sampler}
+    )
+    run.restore()
+    troubles = iter([ValueError("not now")])
+
+    def look(event: str, arguments: tuple[object, ...]) -> None:
+        if event == "open" and str(arguments[0]).endswith("rank-00001.values"):
+            for trouble in troubles:
+                raise trouble
+
+    if where == "writer":
+        sys.addaudithook(look)
+    for step in range(4):
+        run.step(step)
+    try:
+        run.finish()
+    except CheckpointError as error:
+        return str(error)
+    return "saved"
+
+
+def without_copier(directory: Path, copies: Path) -> str:
+    """Save two steps, the copier being killed and no process more to be had; what `finish` said."""
+    checkpoints = Checkpoints(directory, every_steps=1, copies=f"file://{copies}")
+    run = Run(checkpoints=checkpoints, state={"model": Level()})
+    run.restore()
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    for child in children:
+        os.kill(int(child), signal.SIGKILL)
+    wait_for(lambda: all(is_over(int(child)) for child in children))
+
+    def look(event: str, _: tuple[object, ...]) -> None:
+        if event == "subprocess.Popen":
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    sys.addaudithook(look)
+    for step in range(2):
+        run.step(step)
+    try:
+        run.finish()
+    except CheckpointError as error:
+        return str(error)
+    return f"saved, {len(children)} copier killed"
+
+
+def is_over(pid: int) -> bool:
+    """Whether a child has ended, and nobody has asked how."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"

@@ -265,3 +265,30 @@ def test_a_training_may_begin_to_shard_or_cease_to(
     resumed = on_ranks(then, tmp_path / "two", 6, world_size=ranks, folder=tmp_path / "b")
 
     assert resumed == [(3, plain[0][1])] * ranks
+
+
+@pytest.mark.parametrize("where", ["state_dict", "writer"])
+def test_what_nobody_expects_on_one_rank_fails_one_save_for_all(
+    tmp_path: Path, where: str
+) -> None:
+    """The ranks stay together: the next saves count, and nothing half written stays."""
+    directory = tmp_path / "c"
+
+    said = on_ranks(
+        jobs.with_trouble_on_one, directory, where, world_size=2, folder=tmp_path / "b"
+    )
+
+    assert said == ["saved", "saved"]
+    assert steps_saved(directory) == [1, 2, 3]
+    assert not list(directory.glob(".saving-*"))
+
+
+def test_a_copier_that_cannot_be_begun_again_fails_no_save(tmp_path: Path) -> None:
+    """What is read back is saved, whatever becomes of its copies."""
+    said = on_ranks(
+        jobs.without_copier, tmp_path / "c", tmp_path / "copies", world_size=1,
+        folder=tmp_path / "b",
+    )  # fmt: skip
+
+    assert said == ["saved, 1 copier killed"]
+    assert steps_saved(tmp_path / "c") == [0, 1]

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from slurm_resilience.errors import CheckpointInUseError, CheckpointPlaceError
 from slurm_resilience.training import Checkpoints, Run
 from slurm_resilience.watch.heartbeat import DIRECTORY_VARIABLE, SAVED_VARIABLE
 from tests.training import jobs
-from tests.training.ranks import on_ranks, wait_for
+from tests.training.ranks import Ranks, on_ranks, wait_for
 
 UNMOUNTED = """
 import subprocess, sys
@@ -191,3 +192,23 @@ def test_ranks_that_torchrun_restarts_do_not_begin_anew(
 
     with pytest.raises(CheckpointPlaceError, match="step 0"):
         restored(directory)
+
+
+def test_an_owner_that_wakes_up_late_leaves_the_next_ones_checkpoint_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own of that step, whole but for its name, is not put in place of the other's."""
+    directory = tmp_path / "c"
+    job = jobs.stopped_before_it_names
+    with Ranks(job, directory, world_size=1, folder=tmp_path / "b") as late:
+        stat = Path(f"/proc/{late.processes[0].pid}/stat")
+        wait_for(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")
+        monkeypatch.setenv("SLURM_JOB_ID", "7")
+        monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
+        saving(directory).finish()
+        os.kill(late.processes[0].pid or 0, signal.SIGCONT)
+        said = late.results()
+
+    assert "taken over by job 7, attempt 1" in said[0]
+    assert steps(directory) == [0]
+    assert not (directory / "quarantine").exists()
