@@ -1,5 +1,6 @@
 """The hooks on a real Slurm: who is drained, with which reason, and who is left alone."""
 
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,10 +23,15 @@ def reason(cluster: Cluster, node: str) -> str:
 
 def hook(cluster: Cluster, node: str, name: str) -> int:
     """Run a hook on a node as slurmd would, for a job on all its GPUs; its exit status."""
+    return run_hook(cluster, node, name).returncode
+
+
+def run_hook(cluster: Cluster, node: str, name: str) -> "subprocess.CompletedProcess[str]":
+    """The same, with what it says."""
     folder = "epilog" if name == "epilog" else "prolog"
     environment = [f"SLURMD_NODENAME={node}", "SLURM_JOB_GPUS=0-7", "SLURM_JOB_ID=999999"]
     command = ["env", "-i", *environment, f"{SHARE}/{folder}/slurm-resilience-{name}"]
-    return cluster.run(command, on=node, user="root", check=False).returncode
+    return cluster.run(command, on=node, user="root", check=False)
 
 
 def drain(cluster: Cluster, node: str, why: str) -> None:
@@ -137,8 +143,12 @@ def test_an_administrators_word_settles_an_xid(cluster: Cluster) -> None:
     assert reason(cluster, "n4").startswith("slurm-resilience: xid gpu0: Xid 95 ")
 
     resume(cluster, "n4")
-    assert hook(cluster, "n4", "prolog") == 0
-    hook(cluster, "n4", "health")
+    for name, times in (("prolog", 1), ("prolog", 0), ("health", 0)):
+        done = run_hook(cluster, "n4", name)
+        assert done.returncode == 0
+        assert (
+            done.stderr.count("settled, as the node was given back by hand: xid gpu0") == times
+        )
     assert not is_drained(cluster, "n4")
 
     node.kmsg("NVRM: Xid (PCI:0000:1b:00): 95, pid=8, name=p, Uncontained ECC error")
