@@ -22,7 +22,9 @@ printed last and its exit status, and leaves out what Slurm prints, as it asks S
 
 ## How it decides
 
-1. Of a file to which several attempts were appended only the last one counts.
+1. Of a file to which several attempts were appended only the last one counts. It begins at our own
+   line or a launcher's banner, else behind Slurm's word of an end where a program speaks again at
+   length or, after a requeue, a preemption or a node's failure, is launched (`bash -x`) or fails anew.
 2. Slurm's own record (`--job`, `--state`, or lines of sacct and scontrol) outranks all; what our
    watchers left in `incident.json` outranks text. Only that a job reached its time limit or was
    cancelled does not, where an incident, a named cause or a collective timeout stands before it: so
@@ -30,10 +32,13 @@ printed last and its exit status, and leaves out what Slurm prints, as it asks S
 3. Then the kind of a line counts, in the order of the sections below, and inside a kind its moment:
    the first cause comes before its echoes, also across interleaved ranks and several files.
    An exception that the program itself raised stands behind named causes and before symptoms.
-4. Lines that the program lived through (eight steps or more went by after them) do not count.
+4. Lines that the program lived through (eight steps or more went by after them) do not count, nor
+   does code that a traceback quotes, nor what `bash -x` shows. A line that merely names a fault (in
+   quotes, or with a try that is repeated or skipped) stands behind symptoms; confidence is then low.
 5. Who reports a collective timeout is a victim. Suspects are ranks that are behind in the same
    process group, or the few that are silent. Who reports an error of its own GPU has it. What all
-   nodes of a job report (`--job`) is no fault of a node: nobody is accused, and none excluded.
+   nodes of a job report (`--job`) is no fault of a node: nobody is accused, and none excluded. A
+   rank's node is taken from torchrun's closing table, or from srun's words for the task.
 6. Three nodes or more that Slurm lost within two minutes, or two behind one switch
    (`--topology topology.conf`), are one event of power or network. Where ranks lost each other after
    steps had grown several-fold, the network is the cause.

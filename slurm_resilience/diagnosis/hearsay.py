@@ -29,7 +29,7 @@ _GOES_ON = re.compile(
 
 def is_hearsay(row: Row, line: str) -> bool:
     """Whether *line*, which meets *row*, says less than that the fault ended the program."""
-    if row.role != "cause" or _REPORTS.search(line) or is_of_kernel(line):
+    if row.role != "cause" or _is_reporter(line):
         return False
     rest = unprefixed(line).strip()
     if _GOES_ON.search(rest) and not _RAISES.match(rest):
@@ -41,3 +41,12 @@ def is_hearsay(row: Row, line: str) -> bool:
     return bool(found) and all(
         any(quote.start() < one.end() <= quote.end() for quote in quoted) for one in found
     )
+
+
+def is_prose(line: str) -> bool:
+    """Whether *line* is neither an exception's nor from one who reports faults and nothing else."""
+    return not (_is_reporter(line) or _RAISES.match(unprefixed(line).strip()))
+
+
+def _is_reporter(line: str) -> bool:
+    return _REPORTS.search(line) is not None or is_of_kernel(line)

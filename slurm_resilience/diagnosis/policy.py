@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from slurm_resilience.diagnosis.exceptions import KEPT, ended_with, misused, user_error
-from slurm_resilience.diagnosis.facts import Left, Record, Said
+from slurm_resilience.diagnosis.facts import Left, Said
 from slurm_resilience.diagnosis.findings import Accused, Diagnosis, Evidence
-from slurm_resilience.diagnosis.hearsay import TRACE, is_hearsay
+from slurm_resilience.diagnosis.hearsay import TRACE, is_hearsay, is_prose
 from slurm_resilience.diagnosis.lines import unprefixed
 from slurm_resilience.diagnosis.moments import (
     first,
@@ -27,8 +27,8 @@ from slurm_resilience.diagnosis.moments import (
     recent,
     stands_before,
 )
+from slurm_resilience.diagnosis.record import RECORD, recorded_in
 from slurm_resilience.diagnosis.rules import (
-    ALL,
     DONE,
     MISUSED,
     STUCK_TOGETHER,
@@ -51,21 +51,8 @@ BEFORE = 120
 MOST_EVIDENCE = 10
 LONG = 800
 """Characters of a line that is shown."""
-RECORD = "sacct"
-"""Where lines of Slurm's record are said to stand."""
 MANY = 3
 """Nodes lost at once."""
-_RECORDS = {
-    "TIMEOUT": "slurm-time-limit",
-    "DEADLINE": "slurm-time-limit",
-    "PREEMPTED": "slurm-preempted",
-    "NODE_FAIL": "node-failure",
-    "BOOT_FAIL": "slurm-boot-failed",
-    "OUT_OF_MEMORY": "slurm-out-of-memory",
-    "CANCELLED": "slurm-cancelled",
-    "REQUEUED": "slurm-requeued",
-    "COMPLETED": "finished",
-}
 _ENDED_LATE = frozenset({"slurm-time-limit", "slurm-cancelled"})
 """A job that hangs ends so, whatever it hangs for."""
 _LEAST = {"cause": 1, "fallout": 2}
@@ -87,7 +74,7 @@ def decide(left: Left) -> Diagnosis:
     left = msgspec.structs.replace(left, said=in_one_year(left.said))
     matches = recent([Match(row, said) for said, row in _rows(left.said)], left.said)
     matches = [match for match in matches if _is_borne_out(match.row, left.said)]
-    recorded = _recorded(left.record, matches)
+    recorded = recorded_in(left.record, matches)
     late = [match for match in [*recorded, *matches] if match.row.id in _ENDED_LATE]
     incident = left.incident
     if incident is not None and incident.cause in {UNKNOWN.id, UNTOLD}:
@@ -129,10 +116,17 @@ def _of_text(matches: Sequence[Match], left: Left) -> Diagnosis:
             same = [one for one in inside if one.row.id == chosen.row.id and one is not chosen]
             same.sort(key=lambda match: order(match.said))
             found = _refined(chosen.row, [chosen, *same], left)
-            return (
-                msgspec.structs.replace(found, confidence="low") if tier == HEARSAY else found
-            )
+            doubted = tier == "cause" and is_prose(chosen.said.text)
+            if tier == HEARSAY or (doubted and _raised_after(chosen.said, left)):
+                found = msgspec.structs.replace(found, confidence="low")
+            return found
     return Diagnosis("unknown", "unknown", "same-nodes", advice=UNKNOWN.advice)
+
+
+def _raised_after(one: Said, left: Left) -> bool:
+    """Whether the program raised an exception of its own after *one*."""
+    raised = user_error(left.said)
+    return raised is not None and order(raised[0]) > order(one)
 
 
 def _faults_before(late: Sequence[Match], matches: Sequence[Match]) -> list[Match]:
@@ -185,26 +179,6 @@ def _tier(match: Match) -> str:
     if is_hearsay(match.row, match.said.text):
         return HEARSAY
     return _TIER.get(match.row.role, match.row.role)
-
-
-# ── Slurm's record ──────────────────────────────────────────────────────────────────────────
-
-
-def _recorded(record: Record | None, matches: Sequence[Match]) -> list[Match]:
-    """What Slurm's record alone decides, with lines that say the same; none: the text decides."""
-    if record is None or not record.state.split():
-        return []
-    id_ = _RECORDS.get(record.state.split()[0].rstrip("+"))
-    row = next((row for row in ALL if row.id == id_), None)
-    if row is None:
-        return []
-    same = [match for match in matches if match.row.id == id_]
-    lost = record.nodes if id_ == "node-failure" and not same else ()
-    told = [
-        f"Slurm's record: {record.state}",
-        *(f"srun: error: Node failure on {node}" for node in lost),
-    ]
-    return [*(Match(row, Said(text, file=RECORD)) for text in told), *same]
 
 
 def _of_incident(incident: Incident) -> Diagnosis:

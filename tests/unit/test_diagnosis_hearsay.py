@@ -57,14 +57,10 @@ def test_of_a_training_that_was_done_nothing_is_made_up(tmp_path: Path) -> None:
     [
         ("n1:1:2 [0] init.cc:9 NCCL WARN Cuda failure 'out of memory', retrying", "gpu-memory"),
         (f"RuntimeError: {ECC}; retrying would not help", "cuda-ecc"),
-        (
-            'SafetensorError: IoError(Os { code: 28, message: "No space left on device" })',
-            "disk-full",
-        ),
-        ('level=error msg="write: No space left on device"', "disk-full"),
+        ('SafetensorError: IoError(Os { message: "No space left on device" })', "disk-full"),
         ("slurmstepd: error: Detected 1 oom_kill event, ignored", "host-memory"),
     ],
-    ids=["NCCL", "exception", "Rust", "logfmt", "slurmstepd"],
+    ids=["NCCL", "exception", "Rust", "slurmstepd"],
 )
 def test_what_reports_a_fault_stays_a_cause(tmp_path: Path, line: str, cause: str) -> None:
     """Libraries quote, too, and the kernel and Slurm write no prose."""
@@ -72,6 +68,15 @@ def test_what_reports_a_fault_stays_a_cause(tmp_path: Path, line: str, cause: st
 
     assert found.cause == cause
     assert found.confidence != "low"
+
+
+def test_what_a_log_says_before_an_exception_is_less_sure(tmp_path: Path) -> None:
+    """Either may have ended it."""
+    line = 'level=error msg="write: No space left on device"\n'
+
+    assert diagnosed(tmp_path, line).confidence == "high"
+    found = diagnosed(tmp_path, line + KEY)
+    assert (found.cause, found.confidence) == ("disk-full", "low")
 
 
 def test_the_supervisor_waits_for_more_than_hearsay() -> None:

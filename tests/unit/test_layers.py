@@ -156,7 +156,7 @@ PURE_BESIDE: dict[str, tuple[str, ...]] = {
         "asked", "expansion", "findings", "fix", "launches", "nccl", "options", "quoting", "shell",
         "view", "words",
     ),
-    "slurm_resilience.diagnosis": ("exceptions", "findings", "hearsay", "lines", "moments", "places", "suspects", "traceback"),
+    "slurm_resilience.diagnosis": ("exceptions", "findings", "hearsay", "lines", "moments", "places", "record", "suspects", "traceback"),
     "slurm_resilience.planning": ("findings",),
     "slurm_resilience.requeue": ("mark",),
     "slurm_resilience.node": (
