@@ -43,24 +43,18 @@ def choose(
     """
     here = held(directory, peers, nodes)
     unsound = {entry.path: entry.problem for entry in here.unreadable}
-    newest, tried = None, []
-    for entry in here.whole:
-        why = plain(entry.manifest.poison) if entry.manifest and prefer == "sound" else ""
-        why = why or _verified(entry, peers, nodes)
-        if not why:
-            newest = entry
-            break
-        tried.append(entry)
-        unsound[entry.path] = why
+    newest, skipped = first_sound(here, peers, nodes, prefer)
+    unsound |= {entry.path: why for entry, why in skipped}
     after = step_of(newest) if newest else -1
     parted = {one.path: why for one, why in here.parted if step_of(one) > after}
     if nodes.leads:
         for path, why in {**unsound, **parted}.items():
             log.warning("skipped %s: %s", path, why)
     if newest is None:
-        _refuse(directory, here, unsound, is_damaged=bool(tried), anew=anew)
-    elif nodes.leads:
-        _put_aside([*tried, *here.unreadable])
+        _refuse(directory, here, unsound, is_damaged=bool(skipped), anew=anew)
+    else:
+        going = [*(entry for entry, _ in skipped), *here.unreadable] if nodes.leads else []
+        peers.each_at_length(lambda: _put_aside(going))
     if nodes.leads:
         # Not to be taken for the newest by a later attempt, nor for one of those to keep.
         for path, why in parted.items():
@@ -71,6 +65,24 @@ def choose(
             newest.path, plain(newest.manifest.poison),
         )  # fmt: skip
     return Choice(newest, frozenset({**unsound, **parted}))
+
+
+def first_sound(
+    here: Held, peers: Peers, nodes: Nodes, prefer: Prefer
+) -> tuple[Found | None, list[tuple[Found, str]]]:
+    """
+    The newest that counts, None: none does; and those before it, with why they do not.
+
+    Every rank has to come here: they share the reading. Changes nothing.
+    """
+    skipped: list[tuple[Found, str]] = []
+    for entry in here.whole:
+        why = plain(entry.manifest.poison) if entry.manifest and prefer == "sound" else ""
+        why = why or _verified(entry, peers, nodes)
+        if not why:
+            return entry, skipped
+        skipped.append((entry, why))
+    return None, skipped
 
 
 def _refuse(
@@ -109,5 +121,5 @@ def _move(path: Path, why: str) -> None:
 
 def _verified(entry: Found, peers: Peers, nodes: Nodes) -> str:
     share, shares = nodes.ranks.index(peers.rank), len(nodes.ranks)
-    reports = peers.each(lambda: list(problems(entry, share=share, shares=shares)))
+    reports = peers.each_at_length(lambda: list(problems(entry, share=share, shares=shares)))
     return next((problem for report in reports for problem in report), "")

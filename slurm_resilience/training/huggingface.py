@@ -13,6 +13,7 @@ The Trainer needs no checkpoints of its own beside it: `TrainingArguments(save_s
 import dataclasses
 import json
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +26,16 @@ from transformers import (
 )
 from transformers.trainer import TRAINER_STATE_NAME
 
-from slurm_resilience.checkpoint_files.keep import is_poisoned
-from slurm_resilience.checkpoint_files.listing import found, problems
+from slurm_resilience.checkpoint_files.listing import Found
 from slurm_resilience.errors import UsageError
 from slurm_resilience.training import rng
+from slurm_resilience.training.bringing import opened
 from slurm_resilience.training.checkpoints import Checkpoints
-from slurm_resilience.training.choosing import Prefer
+from slurm_resilience.training.choosing import Prefer, first_sound
+from slurm_resilience.training.earlier import saved_before
+from slurm_resilience.training.parts import held
 from slurm_resilience.training.peers import Peers
-from slurm_resilience.training.restoring import load
+from slurm_resilience.training.restoring import part_of
 from slurm_resilience.training.run import Run
 
 log = logging.getLogger(__name__)
@@ -66,13 +69,19 @@ class Resilience(TrainerCallback):  # type: ignore[misc,unused-ignore]
         self._scaler = trainer.accelerator.scaler
         folder = Path(str(trainer.args.output_dir)) / POSITION
         peers = Peers(timeout_s=1800.0)
-        position = peers.first(self._position)
-        if position is None:
-            return None
-        if trainer.args.local_process_index == 0:
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / TRAINER_STATE_NAME).write_text(position, encoding="utf-8")
-        peers.each(lambda: None)
+        try:
+            position = self._position(peers)
+            if position is None:
+                return None
+
+            def leave() -> None:
+                if trainer.args.local_process_index == 0:
+                    folder.mkdir(parents=True, exist_ok=True)
+                    (folder / TRAINER_STATE_NAME).write_text(position, encoding="utf-8")
+
+            peers.each(leave)
+        finally:
+            peers.end()
         # It would insist on weights there, and ours are restored when the training begins.
         setattr(trainer, LOADS_WEIGHTS, lambda *_: None)
         return str(folder)
@@ -151,13 +160,17 @@ class Resilience(TrainerCallback):  # type: ignore[misc,unused-ignore]
             rng.restore(self._rng)
             self._rng = None
 
-    def _position(self) -> str | None:
-        directory = self._checkpoints.path
-        for entry in found(directory) if directory.is_dir() else []:
-            skipped = self._prefer == "sound" and is_poisoned(entry)
-            if not skipped and not any(problems(entry)):
-                return str(load(entry.path, "trainer")["json"])
-        return None
+    def _position(self, peers: Peers) -> str | None:
+        """As `Run.restore` will choose, but for what that refuses."""
+        before = peers.most(saved_before(os.environ, rank=peers.rank))
+        nodes = opened(self._checkpoints, peers, before)
+        here = held(self._checkpoints.path, peers, nodes)
+        newest, _ = first_sound(here, peers, nodes, self._prefer)
+        return peers.first(lambda: _read(newest) if newest else None)
+
+
+def _read(entry: Found) -> str:
+    return str(part_of(entry, "trainer")["json"])
 
 
 class Position:

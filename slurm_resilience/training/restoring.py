@@ -66,8 +66,15 @@ def load(checkpoint: str | os.PathLike[str], part: str) -> Any:  # noqa: ANN401 
     or lacks the part, or some of it lies on other nodes.
     """
     entry = look(Path(checkpoint))
-    if entry.manifest is None or (why := next(problems(entry), "")):
-        raise CheckpointLoadError(f"{entry.path}: {entry.problem or why}")
+    if why := next(problems(entry), ""):
+        raise CheckpointLoadError(f"{entry.path}: {why}")
+    return part_of(entry, part)
+
+
+def part_of(entry: Found, part: str) -> Any:  # noqa: ANN401 - as it was saved
+    """As `load`, of a checkpoint that was found sound."""
+    if entry.manifest is None:
+        raise CheckpointLoadError(f"{entry.path}: {entry.problem}")
     reader = Reader(entry.path, entry.manifest)
     parts = reader.values(reader.manifest.ranks[0]).parts
     if part not in parts:

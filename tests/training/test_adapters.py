@@ -2,12 +2,15 @@
 
 import importlib.util
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from slurm_resilience.cli import main
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -87,6 +90,34 @@ def test_a_hugging_face_training_goes_on_bit_for_bit(tmp_path: Path) -> None:
     stopped, steps, data, weights = trained(program, tmp_path / "two")
 
     assert [stopped, steps, seen + data, weights] == undisturbed
+
+
+def test_a_hugging_face_training_goes_on_from_a_copy(tmp_path: Path) -> None:
+    """The directory was lost; the first attempt after that goes on."""
+    needs("transformers", "accelerate", "fsspec")
+    program, folder, url = "huggingface_training.py", tmp_path / "one", f"file://{tmp_path}/u"
+    trained(program, folder, 6)
+    assert main(["checkpoint", "copy", str(folder / "c"), url]) == 0
+    shutil.rmtree(folder / "c")
+
+    stopped, steps, data, _ = trained(program, folder, 4, url)
+
+    assert (stopped, steps) == (True, 5)
+    assert len(data) == 4
+
+
+def test_a_hugging_face_training_goes_back_behind_what_is_damaged(tmp_path: Path) -> None:
+    """The Trainer is told to stand where the checkpoint stands that is restored."""
+    needs("transformers", "accelerate")
+    program, folder = "huggingface_training.py", tmp_path / "one"
+    trained(program, folder, 6)
+    trained(program, folder, 4)
+    newest = max((folder / "c").glob("step-*")) / "rank-00000.tensors"
+    newest.write_bytes(bytes(newest.stat().st_size))
+
+    stopped, steps, _, _ = trained(program, folder, 2)
+
+    assert (stopped, steps) == (True, 4)
 
 
 def test_a_hugging_face_training_that_does_not_ask_where_it_stands_is_refused(

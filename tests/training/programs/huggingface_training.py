@@ -1,4 +1,4 @@
-"""A small training with Hugging Face's Trainer: FOLDER [STEP to stop at]; prints JSON."""
+"""A small training with Hugging Face's Trainer: FOLDER [STEP to stop at [URL of copies]]; prints JSON."""
 
 import json
 import os
@@ -16,6 +16,7 @@ from slurm_resilience.training.huggingface import Resilience
 
 FOLDER = Path(sys.argv[1])
 STOP_AT = int(sys.argv[2]) if len(sys.argv) > 2 else None
+COPIES = sys.argv[3] if len(sys.argv) > 3 else None
 
 
 class Model(nn.Module):
@@ -44,7 +45,7 @@ def main() -> None:
         gradient_accumulation_steps=2, save_strategy="no", report_to=[], use_cpu=True,
         disable_tqdm=True, logging_strategy="no",
     )  # fmt: skip
-    resilience = Resilience(Checkpoints(FOLDER / "c"))
+    resilience = Resilience(Checkpoints(FOLDER / "c", copies=COPIES))
     trainer = Trainer(model, arguments, train_dataset=data, callbacks=[resilience])
     trainer.train(resume_from_checkpoint=resilience.resume_from(trainer))
     weights = [parameter.tolist() for parameter in model.parameters()]
