@@ -22,6 +22,7 @@ from slurm_resilience.errors import (
     UsageError,
 )
 from slurm_resilience.training import Checkpoints, Run
+from slurm_resilience.training.writer import read_back
 from tests.training.jobs import Level, Sampler
 
 
@@ -323,6 +324,22 @@ def test_nonsense_is_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
     """Settings that would save nothing, or keep nothing, never start a training."""
     with pytest.raises(UsageError):
         Checkpoints(tmp_path, **wrong)
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "index.json", "rank-00000.values"])
+def test_a_save_counts_only_if_every_file_reads_back_as_it_was_written(
+    tmp_path: Path, name: str
+) -> None:
+    """The manifest too, byte for byte: one that means the same is not the one that was written."""
+    trained(tmp_path / "c", until=11)
+    (entry,) = found(tmp_path / "c")
+    assert entry.manifest
+    read_back(entry.path, entry.manifest.files, entry.manifest)
+    with (entry.path / name).open("ab") as file:
+        file.write(b" ")
+
+    with pytest.raises(CheckpointError, match=f"{name}.*does not read back"):
+        read_back(entry.path, entry.manifest.files, entry.manifest)
 
 
 def test_misuse_is_said(tmp_path: Path) -> None:
