@@ -332,7 +332,7 @@ def test_a_save_counts_only_if_every_file_reads_back_as_it_was_written(
 ) -> None:
     """The manifest too, byte for byte: one that means the same is not the one that was written."""
     trained(tmp_path / "c", until=11)
-    (entry,) = found(tmp_path / "c")
+    entry = found(tmp_path / "c")[0]
     assert entry.manifest
     read_back(entry.path, entry.manifest.files, entry.manifest)
     with (entry.path / name).open("ab") as file:
