@@ -12,7 +12,7 @@ import os
 import threading
 import zlib
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import reduce
 from pathlib import Path
 from typing import TypeVar
@@ -68,61 +68,31 @@ def in_threads(do: Callable[[T], R], tasks: Sequence[T]) -> list[R]:
     return [results[number] for number in range(len(tasks))]
 
 
-class Writing:
-    """A new file that is written block by block; not on disk before `fsync`."""
+def write(path: Path, data: memoryview) -> File:
+    """
+    Write a new file and make it last; its size and digest.
 
-    def __init__(self, path: Path) -> None:
-        """Raises `FileExistsError` where there is one."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._plain = os.open(path, flags, 0o644)
-        self._direct: int | None = None
+    Raises `FileExistsError` where there is one.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with ExitStack() as open_files:
+        plain = os.open(path, flags, 0o644)
+        open_files.callback(os.close, plain)
+        direct: int | None = None
         with suppress(OSError):
-            self._direct = os.open(path, os.O_WRONLY | os.O_DIRECT | os.O_CLOEXEC)
-
-    def write(self, data: memoryview) -> File:
-        """Write *data* and make it last; its size and digest."""
+            direct = os.open(path, os.O_WRONLY | os.O_DIRECT | os.O_CLOEXEC)
+            open_files.callback(os.close, direct)
         if len(data) > BLOCK_BYTES:
-            os.ftruncate(self._plain, len(data))  # or the threads wait for each other to append
-        starts = range(0, len(data), BLOCK_BYTES)
+            os.ftruncate(plain, len(data))  # or the threads wait for each other to append
 
         def one(start: int) -> tuple[int, int]:
             block = data[start : start + BLOCK_BYTES]
-            self._put(block, start)
+            _put(plain, direct, block, start)
             return zlib.crc32(block), len(block)
 
-        crc = _whole(in_threads(one, starts))
-        os.fsync(self._plain)
-        return File(size_bytes=len(data), crc32=crc)
-
-    def close(self) -> None:
-        """Let go of the file."""
-        os.close(self._plain)
-        if self._direct is not None:
-            os.close(self._direct)
-
-    def _put(self, block: memoryview, at: int) -> None:
-        while block:
-            pages = len(block) // ALIGNMENT * ALIGNMENT
-            direct = self._direct
-            if direct is not None and pages and at % ALIGNMENT == 0:
-                try:
-                    count = os.pwrite(direct, block[:pages], at)
-                except OSError as error:
-                    if error.errno not in NO_DIRECT:
-                        raise
-                    count = os.pwrite(self._plain, block, at)
-            else:
-                count = os.pwrite(self._plain, block, at)
-            block, at = block[count:], at + count
-
-
-def write(path: Path, data: memoryview) -> File:
-    """Write a new file and make it last; its size and digest."""
-    file = Writing(path)
-    try:
-        return file.write(data)
-    finally:
-        file.close()
+        crc = _whole(in_threads(one, range(0, len(data), BLOCK_BYTES)))
+        os.fsync(plain)
+    return File(size_bytes=len(data), crc32=crc)
 
 
 def crc_of(descriptor: int, size_bytes: int, *, past_cache: bool) -> int:
@@ -134,12 +104,12 @@ def crc_of(descriptor: int, size_bytes: int, *, past_cache: bool) -> int:
     if past_cache:
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
     direct = _reopened(descriptor) if past_cache and size_bytes > BLOCK_BYTES else None
-    room = threading.local()
+    own = threading.local()
 
     def one(start: int) -> tuple[int, int]:
-        block: mmap.mmap | None = getattr(room, "block", None)
+        block: mmap.mmap | None = getattr(own, "block", None)
         if block is None:
-            block = room.block = mmap.mmap(-1, BLOCK_BYTES)
+            block = own.block = mmap.mmap(-1, BLOCK_BYTES)
         wanted = memoryview(block)[: min(BLOCK_BYTES, size_bytes - start)]
         _fill(descriptor, direct, wanted, start)
         return zlib.crc32(wanted), len(wanted)
@@ -151,27 +121,42 @@ def crc_of(descriptor: int, size_bytes: int, *, past_cache: bool) -> int:
             os.close(direct)
 
 
-def read_into(descriptor: int, room: memoryview, at: int) -> None:
-    """Fill *room* with the bytes from *at* on; `EOFError` where the file ends earlier."""
-    _fill(descriptor, None, room, at)
+def read_into(descriptor: int, target: memoryview, at: int) -> None:
+    """Fill *target* with the bytes from *at* on; `EOFError` where the file ends earlier."""
+    _fill(descriptor, None, target, at)
 
 
-def _fill(descriptor: int, direct: int | None, room: memoryview, at: int) -> None:
-    while room:
-        count = 0
-        if direct is not None and len(room) % ALIGNMENT == 0:
+def _put(plain: int, direct: int | None, block: memoryview, at: int) -> None:
+    while block:
+        pages = len(block) // ALIGNMENT * ALIGNMENT
+        if direct is not None and pages and at % ALIGNMENT == 0:
             try:
-                count = os.preadv(direct, [room], at)
+                count = os.pwrite(direct, block[:pages], at)
+            except OSError as error:
+                if error.errno not in NO_DIRECT:
+                    raise
+                count = os.pwrite(plain, block, at)
+        else:
+            count = os.pwrite(plain, block, at)
+        block, at = block[count:], at + count
+
+
+def _fill(descriptor: int, direct: int | None, target: memoryview, at: int) -> None:
+    while target:
+        count = 0
+        if direct is not None and len(target) % ALIGNMENT == 0:
+            try:
+                count = os.preadv(direct, [target], at)
             except OSError as error:
                 if error.errno not in NO_DIRECT:
                     raise
                 direct = None
                 continue
         else:
-            count = os.preadv(descriptor, [room], at)
+            count = os.preadv(descriptor, [target], at)
         if not count:
             raise EOFError("ends too early")
-        room, at = room[count:], at + count
+        target, at = target[count:], at + count
 
 
 def _reopened(descriptor: int) -> int | None:

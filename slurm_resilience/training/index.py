@@ -7,7 +7,6 @@ against the files before a byte is read or allocated.
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Annotated
 
 import msgspec
 import torch
@@ -18,11 +17,9 @@ from torch.distributed.checkpoint.metadata import (
     TensorStorageMetadata,
 )
 
-from slurm_resilience.checkpoint_files.manifest import File
+from slurm_resilience.checkpoint_files.manifest import Count, File
 from slurm_resilience.errors import CheckpointLoadError
 from slurm_resilience.training.tree import dtype
-
-Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Piece(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
