@@ -27,6 +27,8 @@ class Word(NamedTuple):
     save: bool
     busy: bool
     """The last save is not done."""
+    lost: bool = False
+    """What ranks exchange to save has broken, although all are there to say so."""
 
 
 SILENCE = Word(stop=False, save=False, busy=False)
@@ -66,8 +68,7 @@ class Agreement:
         except RuntimeError as error:
             self._lose(error)
             return SILENCE
-        stop, save, busy = self._said.tolist()
-        return Word(bool(stop), bool(save), bool(busy))
+        return Word(*map(bool, self._said.tolist()))
 
     def end(self) -> None:
         """Say no more; waits a little for the last word to reach all."""

@@ -12,6 +12,7 @@ import logging
 import os
 import platform
 from collections.abc import Callable, Iterator
+from concurrent import futures
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import NamedTuple, TypeVar
@@ -20,11 +21,15 @@ import torch
 import torch.distributed as dist
 
 from slurm_resilience.errors import CheckpointError, ResilienceError, UsageError
+from slurm_resilience.training.beside import beside
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+WORD_S = 5.0
+"""Between the words of a rank that is still at work."""
 
 
 class Failure(NamedTuple):
@@ -47,6 +52,7 @@ class Peers:
         self.lost = ""
         """Why nothing can be exchanged any more, once a rank has died or fell silent."""
         self._timeout = timedelta(seconds=timeout_s)
+        self._group: dist.ProcessGroup | None = None
         if dist.is_available() and dist.is_initialized():
             self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
         elif os.environ.get("WORLD_SIZE", "1") != "1":
@@ -93,6 +99,15 @@ class Peers:
         group, self._group = self._group, None
         self.leave(group)
 
+    def meet_again(self) -> None:
+        """
+        Exchange over a new group, after a rank was silent for too long and is back.
+
+        Every rank has to come here, with no exchange under way.
+        """
+        # The old one is left as it is: it is broken.
+        self._group, self.lost = self.new_group(), ""
+
     def log_level(self, level: int) -> int:
         """*level* on rank 0, INFO on the others: what all of them see is said once."""
         return level if self.rank == 0 else logging.INFO
@@ -118,6 +133,14 @@ class Peers:
     def each(self, do: Callable[[], T]) -> list[T]:
         """What *do* returns on every rank, by rank; its error on all where one fails."""
         return self.shared(self.tried(do))
+
+    def each_at_length(self, do: Callable[[], T]) -> list[T]:
+        """As `each`, where it may take longer on one rank than others may be silent."""
+        work = beside(lambda: self.tried(do))
+        while True:
+            futures.wait([work], timeout=min(WORD_S, self._timeout.total_seconds() / 4))
+            if not self.most(not work.done()):
+                return self.shared(work.result())
 
     def shared(self, mine: T | Failure) -> list[T]:
         """Every rank's outcome of `tried`, by rank; its error on all where one failed."""
@@ -171,13 +194,17 @@ class Peers:
             raise CheckpointError(f"lost other ranks: {self.lost}")
         try:
             yield
-        except RuntimeError as error:  # torch's, for a lost peer and for a time-out alike
+        except (RuntimeError, ValueError) as error:
+            # torch's: for a lost peer and for a time-out alike; for a group that is no more.
             self.lose(error)
             raise CheckpointError(f"lost other ranks: {self.lost}") from error
 
-    def lose(self, error: RuntimeError) -> None:
+    def lose(self, error: RuntimeError | ValueError) -> None:
         """Take note that a rank is lost; *error* is torch's."""
-        self.lost = self.lost or str(error).strip().partition("\n")[0]
+        why = str(error).strip().partition("\n")[0]
+        if not dist.is_initialized():
+            why = "destroy_process_group() was called before the save had ended"
+        self.lost = self.lost or why
 
     def _gathered(self, mine: T | Failure) -> list[T | Failure | None]:
         if self.alone:

@@ -16,6 +16,7 @@ from types import TracebackType
 
 from slurm_resilience.files import replace
 from slurm_resilience.watch.heartbeat import (
+    DIRECTORY_VARIABLE,
     STACK_SIGNAL,
     Heartbeat,
     Phase,
@@ -28,6 +29,17 @@ log = logging.getLogger(__name__)
 
 MOST_FRAMES = 30
 MOST_MESSAGE = 4000
+
+
+def pulse(rank: int) -> "Pulse":
+    """Of this process, as the agent and torchrun have set its environment."""
+    directory = os.environ.get(DIRECTORY_VARIABLE)
+    local_rank = os.environ.get("LOCAL_RANK", "0")
+    return Pulse(
+        Path(directory) if directory else None,
+        rank=rank,
+        local_rank=int(local_rank) if local_rank.isdecimal() else 0,
+    )
 
 
 class Pulse:

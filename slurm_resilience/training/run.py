@@ -5,13 +5,12 @@ import os
 import time
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import torch
 
-from slurm_resilience.errors import ResilienceError, UsageError
+from slurm_resilience.errors import CheckpointError, ResilienceError, UsageError
 from slurm_resilience.training.agreement import Agreement, Word
 from slurm_resilience.training.bringing import folder, opened
 from slurm_resilience.training.checkpoints import Checkpoints, Hold, claimed
@@ -21,14 +20,14 @@ from slurm_resilience.training.earlier import saved_before
 from slurm_resilience.training.environment_probe import environment, leave
 from slurm_resilience.training.notice import WITH_AGENT, WITHOUT_AGENT, Notice
 from slurm_resilience.training.peers import Peers
-from slurm_resilience.training.pulse import Pulse
+from slurm_resilience.training.pulse import pulse
 from slurm_resilience.training.restoring import put_back
 from slurm_resilience.training.saver import Saver
 from slurm_resilience.training.schedule import Schedule
 from slurm_resilience.training.sound import Loss
 from slurm_resilience.training.state import captured
 from slurm_resilience.training.surroundings import Surroundings
-from slurm_resilience.watch.heartbeat import DIRECTORY_VARIABLE, Phase
+from slurm_resilience.watch.heartbeat import Phase
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +66,7 @@ class Run:
         self._peers = Peers(timeout_s=timeout_minutes * 60)
         self._agreement = None if self._peers.alone else Agreement(self._peers)
         self._saved_before = saved_before(os.environ, rank=self._peers.rank)
-        self._pulse = _pulse(self._peers.rank)
+        self._pulse = pulse(self._peers.rank)
         self._notice = Notice(WITH_AGENT if self._pulse.is_seen else WITHOUT_AGENT)
         self._saver: Saver | None = None
         self._surroundings: Surroundings | None = None
@@ -152,10 +151,10 @@ class Run:
             return
         problem = None
         if self._saver:
-            if save and self._last > self._schedule.saved_at_step:
-                self._save(self._last, wait=True)
             self._beat(Phase.SAVE)
             self._saver.wait(final=True)
+            if save and self._is_behind(self._saver):
+                self._save(self._last, wait=True)
             problem = self._saver.problem
         if not self.stopped:  # who stopped on request is not done, and wants to come back
             self._beat(Phase.DONE)
@@ -164,7 +163,10 @@ class Run:
             raise problem
 
     def close(self) -> None:
-        """Give signals and files back, and save no more. What is being written is still written."""
+        """
+        Give signals and files back, and save no more. What is being written is still written, if
+        the process group stays until then: to destroy it, call `finish` before.
+        """
         if os.getpid() != self._pid:
             return
         if self._surroundings:
@@ -213,6 +215,13 @@ class Run:
         self._peers.each(check)  # now, and not at the first save, which may be hours away
         return Saver(self._checkpoints, self._peers, hold, choice, here)
 
+    def _is_behind(self, saver: Saver) -> bool:
+        """Whether some rank knows the last step not to be saved, also where that was tried."""
+        try:
+            return self._peers.most(self._last - saver.saved_step) > 0
+        except CheckpointError:
+            return self._last > self._schedule.saved_at_step  # to say that it is not
+
     def _agreed(self, saver: Saver, step: int) -> Word:
         """Whether all ranks stop, and whether they save, at this step."""
         stop = bool(self._notice) or self._pulse.told_to_stop
@@ -222,11 +231,32 @@ class Run:
         if self._agreement is None or self._agreement.is_lost:
             return self._unless_busy(Word(stop, asks or is_due, is_busy), step)
         heard = self._agreement.hear()
+        if heard.lost and not heard.busy:
+            self._meet_again()
         agreed = self._unless_busy(heard._replace(save=heard.save or is_due), step)
         if not agreed.stop:
             # Busy also with what is about to begin.
-            self._agreement.say(Word(stop, asks and not agreed.save, is_busy or agreed.save))
+            self._agreement.say(
+                Word(
+                    stop,
+                    asks and not agreed.save,
+                    is_busy or agreed.save,
+                    bool(self._peers.lost),
+                )
+            )
         return agreed
+
+    def _meet_again(self) -> None:
+        why = self._peers.lost
+        try:
+            self._peers.meet_again()
+        except UsageError as error:
+            self._peers.lose(RuntimeError(str(error)))
+        else:
+            log.log(
+                self._peers.log_level(logging.WARNING),
+                "all ranks are back (%s): saving goes on", why or "another had given one up",
+            )  # fmt: skip
 
     def _unless_busy(self, word: Word, step: int) -> Word:
         """*word* without a save that is left for later, because the last one is not done."""
@@ -256,16 +286,6 @@ class Run:
         if os.getpid() == self._pid:
             saved_step = self._saver.saved_step if self._saver else -1
             self._pulse.beat(self._last, phase, saved_step=saved_step)
-
-
-def _pulse(rank: int) -> Pulse:
-    directory = os.environ.get(DIRECTORY_VARIABLE)
-    local_rank = os.environ.get("LOCAL_RANK", "0")
-    return Pulse(
-        Path(directory) if directory else None,
-        rank=rank,
-        local_rank=int(local_rank) if local_rank.isdecimal() else 0,
-    )
 
 
 def _schedule(due: Due) -> Schedule:

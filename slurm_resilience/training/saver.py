@@ -8,6 +8,7 @@ import atexit
 import errno
 import logging
 import os
+import platform
 import shutil
 import time
 from collections.abc import Callable
@@ -100,7 +101,9 @@ class Saver:
         self._environment = environment
         self._unsound = set(choice.unsound)
         self._planning = Planning(peers, hold.nodes)
-        self._staging = Staging()
+        # Not LOCAL_WORLD_SIZE: srun does not set it.
+        nodes = peers.each(platform.node)
+        self._staging = Staging(sharers=nodes.count(platform.node()))
         self._pending: tuple[int, futures.Future[Manifest]] | None = None
 
     @property

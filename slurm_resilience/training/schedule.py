@@ -24,10 +24,18 @@ class Schedule:
         self._step_s = 0.0
         self._ends_at = ends_at
         self._left_at_last_call = math.inf
+        self._called_for_s = 0.0
 
     def begun(self, step: int, now: float) -> None:
         """A save of *step* has begun."""
         self.saved_at_step, self._since, self._step_s = step, now, 0.0
+        if self._called_for_s and self._ends_at is not None:
+            self._left_at_last_call = self._ends_at - now
+            log.warning(
+                "the time limit is %.0f s away, a save may need %.0f s: saving now",
+                self._left_at_last_call, self._called_for_s,
+            )  # fmt: skip
+            self._called_for_s = 0.0
 
     def is_due(self, step: int) -> bool:
         """Whether enough steps were done: the same on all ranks."""
@@ -36,7 +44,7 @@ class Schedule:
     def asks(self, now: float, save_s: float) -> bool:
         """
         Whether it is time, or the last time, at the end of a step; *save_s*: the longest save so
-        far, 0: none was measured.
+        far, 0: none was measured. Asks until a save has `begun`, as one may be skipped.
 
         For one rank to ask, and to tell the others.
         """
@@ -52,13 +60,8 @@ class Schedule:
         if self._ends_at is None:
             return False
         need_s = needed_s(save_s or FIRST_SAVE_S, self._step_s)
-        left_s = self._ends_at - now
         # Again only where the first one came far too early, for a step that took long.
         if not is_late(now, self._ends_at, need_s) or need_s > self._left_at_last_call / 2:
             return False
-        log.warning(
-            "the time limit is %.0f s away, a save may need %.0f s: saving now",
-            left_s, need_s,
-        )  # fmt: skip
-        self._left_at_last_call = left_s
+        self._called_for_s = need_s
         return True

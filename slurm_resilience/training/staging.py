@@ -5,7 +5,6 @@ on while it is written. Reused from save to save.
 
 import logging
 import mmap
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,7 +24,9 @@ GIB = 1 << 30
 class Staging:
     """A block as large as the largest save so far, and the places of the tensors in it."""
 
-    def __init__(self) -> None:
+    def __init__(self, sharers: int) -> None:
+        """*sharers*: ranks on this node, each with a block of its own."""
+        self._sharers = sharers
         self._block: mmap.mmap | None = None
         self._pinned_at: int | None = None
         self._layout: list[tuple[torch.Size, torch.dtype]] = []
@@ -73,7 +74,7 @@ class Staging:
         if self._block is None or len(self._block) < size_bytes:
             self._unpin()
             self._block = None  # first, so that there are never two
-            _look_for(size_bytes)
+            _look_for(size_bytes, self._sharers)
             # Private and not inherited: a forked child would make later copies pay for new pages.
             flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
             self._block = mmap.mmap(-1, max(size_bytes, mmap.PAGESIZE), flags=flags)
@@ -97,10 +98,9 @@ class Staging:
             self._pinned_at = None
 
 
-def _look_for(size_bytes: int) -> None:
+def _look_for(size_bytes: int, ranks: int) -> None:
     # Before a page of it is touched: the kernel does not refuse, it kills.
-    ranks = os.environ.get("LOCAL_WORLD_SIZE", "1")
-    needed = size_bytes * (int(ranks) if ranks.isdecimal() else 1)
+    needed = size_bytes * ranks
     available = available_bytes()
     if available is not None and needed > available:
         raise CheckpointError(

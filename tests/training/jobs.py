@@ -1,12 +1,15 @@
 """What the ranks of a test do. Each job is a training that a test can check from outside."""
 
+import atexit
 import errno
 import itertools
+import logging
 import os
 import random
 import shutil
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -403,3 +406,119 @@ def without_copier(directory: Path, copies: Path) -> str:
 def is_over(pid: int) -> bool:
     """Whether a child has ended, and nobody has asked how."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def through_a_write_that_hangs(directory: Path) -> str:
+    """
+    Save until a save counts that came after one in which rank 1 hung, until the others gave it up.
+
+    What `finish` said.
+    """
+    rank, given_up = torch.distributed.get_rank(), directory / "given-up"
+    run = Run(
+        checkpoints=Checkpoints(directory, every_steps=1, keep=99, if_busy="skip"),
+        state={"model": Level()},
+        timeout_minutes=0.05,
+    )
+    run.restore()
+    writes = itertools.count(1)
+
+    def look(event: str, arguments: tuple[object, ...]) -> None:
+        is_write = event == "open" and str(arguments[0]).endswith("rank-00001.tensors")
+        if is_write and next(writes) == 2:
+            wait_for(given_up.exists)
+
+    class GivesUp(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if "is not saved" in record.getMessage():
+                given_up.write_text(str(record.args))
+
+    if rank == 1:
+        sys.addaudithook(look)
+    else:
+        logging.getLogger("slurm_resilience").addHandler(GivesUp())
+    before: list[Path] = []
+    for step in itertools.count():
+        run.step(step)
+        here = list(directory.glob("step-*"))
+        before = before if given_up.exists() else here
+        is_new = torch.tensor([int(rank == 0 and len(here) > len(before))])
+        torch.distributed.all_reduce(is_new)
+        if given_up.exists() and is_new:
+            break
+    try:
+        run.finish()
+    except CheckpointError as error:
+        return str(error)
+    return "saved"
+
+
+def fetching_slowly(directory: Path, copies: Path) -> str:
+    """What `restore` says where rank 0 fetches for twice as long as a rank may be silent."""
+    checkpoints = Checkpoints(directory, copies=f"file://{copies}")
+    run = Run(checkpoints=checkpoints, state={"model": Level()}, timeout_minutes=0.04)
+    commands = itertools.count(1)
+
+    def look(event: str, _: tuple[object, ...]) -> None:
+        if event == "subprocess.Popen" and next(commands) == 1:
+            time.sleep(5)
+
+    sys.addaudithook(look)
+    try:
+        return f"start {run.restore()}"
+    except CheckpointError as error:
+        return str(error)
+    finally:
+        run.close()
+
+
+def with_much(directory: Path, size_bytes: int) -> str:
+    """What `finish` says to a state of that size, none of which is ever touched."""
+    state = {"x": torch.zeros(1, dtype=torch.uint8).expand(size_bytes)}
+    run = Run(checkpoints=Checkpoints(directory), state=state)
+    run.restore()
+    run.step(0)
+    try:
+        run.finish()
+    except CheckpointError as error:
+        return str(error)
+    return "saved"
+
+
+def closed_too_early(directory: Path, log_file: Path) -> None:
+    """Save step 0, close, and destroy the process group while that save is under way."""
+    logging.basicConfig(filename=log_file)
+    run = Run(checkpoints=Checkpoints(directory, every_steps=1), state={"model": Level()})
+    run.restore()
+    is_destroyed = threading.Event()
+
+    def look(event: str, arguments: tuple[object, ...]) -> None:
+        if event == "open" and str(arguments[0]).endswith(".tensors"):
+            is_destroyed.wait(30)
+
+    sys.addaudithook(look)
+    run.step(0)
+    run.close()
+    torch.distributed.destroy_process_group()
+    is_destroyed.set()
+    atexit._run_exitfuncs()  # noqa: SLF001 - a process of a fork server ends without
+
+
+def saved_at_the_second_try(directory: Path) -> str:
+    """The last step's save fails once; what `finish` said."""
+    run = Run(checkpoints=Checkpoints(directory, every_steps=1), state={"model": Level()})
+    run.restore()
+    troubles = iter([OSError(errno.EIO, os.strerror(errno.EIO))])
+
+    def look(event: str, arguments: tuple[object, ...]) -> None:
+        if event == "open" and str(arguments[0]).endswith("rank-00001.values"):
+            for trouble in troubles:
+                raise trouble
+
+    sys.addaudithook(look)
+    run.step(0)
+    try:
+        run.finish()
+    except CheckpointError as error:
+        return str(error)
+    return "saved"

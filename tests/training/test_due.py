@@ -1,6 +1,7 @@
 """When a save is due: steps or clock, whichever is first, and before the time is up."""
 
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,16 @@ def test_the_time_limit_is_what_slurm_says(text: str, at: float | None) -> None:
     assert time_limit({END_VARIABLE: text}) == at
 
 
+def asked_at(schedule: Schedule, at: Iterable[float], save_s: float) -> list[float]:
+    """When it asks, where each save that it asks for is begun."""
+    asked = []
+    for now in at:
+        if schedule.asks(now, save_s):
+            asked.append(now)
+            schedule.begun(int(now), now)
+    return asked
+
+
 def test_the_last_call_comes_once_and_by_what_saves_took() -> None:
     """The slowest save and the slowest step since count; until one was measured, a guess."""
     never = Due(None, 1e9)
@@ -79,8 +90,8 @@ def test_the_last_call_comes_once_and_by_what_saves_took() -> None:
     step_s = 10.0
     at = [float(second) for second in range(10, 1010, 10)]
 
-    asked = [now for now in at if measured.asks(now, save_s=50.0)]
-    asked_unmeasured = [now for now in at if guessed.asks(now, save_s=0.0)]
+    asked = asked_at(measured, at, save_s=50.0)
+    asked_unmeasured = asked_at(guessed, at, save_s=0.0)
 
     assert asked == [1000.0 - 2 * 50.0 - 2 * step_s]
     assert asked_unmeasured == [1000.0 - 2 * FIRST_SAVE_S - 2 * step_s]
@@ -99,6 +110,23 @@ def test_a_last_call_that_came_too_early_comes_again(
 
     assert asked == [750, 1000 - 2 * 10 - 2 * 1]
     assert len(caplog.records) == 2
+
+
+def test_a_last_call_that_was_skipped_comes_again_until_a_save_is_begun(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """With if_busy="skip" a save under way at that time is not the end of it; it is said once."""
+    schedule = Schedule(Due(None, 1e9), now=0.0, ends_at=1000.0)
+    skipped = [now for now in range(900, 960) if schedule.asks(float(now), save_s=40.0)]
+    assert not caplog.records
+
+    schedule.begun(960, 960.0)
+
+    assert skipped[-1] == 959
+    assert not any(schedule.asks(float(now), save_s=40.0) for now in range(960, 1000))
+    assert [record.getMessage().partition(",")[0] for record in caplog.records] == [
+        "the time limit is 40 s away"
+    ]
 
 
 def test_a_save_before_the_time_limit_needs_no_signal(

@@ -12,6 +12,7 @@ import torch
 from slurm_resilience.checkpoint_files.listing import directory_name, found
 from slurm_resilience.errors import CheckpointError, UntrustedFileError
 from slurm_resilience.training import load
+from slurm_resilience.training.memory import available_bytes
 from slurm_resilience.watch.heartbeat import Beat, Stop, beat_path, read_beat, write_stop
 from tests.training import jobs
 from tests.training.ranks import Ranks, on_ranks, wait_for
@@ -292,3 +293,63 @@ def test_a_copier_that_cannot_be_begun_again_fails_no_save(tmp_path: Path) -> No
 
     assert said == ["saved, 1 copier killed"]
     assert steps_saved(tmp_path / "c") == [0, 1]
+
+
+def test_saving_goes_on_once_a_rank_that_hung_is_back(tmp_path: Path) -> None:
+    """One write that hangs too long costs the saves of that time, and not all that follow."""
+    said = on_ranks(
+        jobs.through_a_write_that_hangs, tmp_path / "c", world_size=2, folder=tmp_path / "b"
+    )
+
+    assert said == ["saved", "saved"]
+    assert "lost other ranks" in (tmp_path / "c" / "given-up").read_text()
+
+
+def test_a_rank_that_fetches_for_long_is_not_silent(tmp_path: Path) -> None:
+    """The others hear that it is still at it."""
+    directory, copies = tmp_path / "c", tmp_path / "copies"
+    on_ranks(jobs.plain, tmp_path / "made", 3, world_size=1, folder=tmp_path / "b")
+    copies.mkdir()
+
+    said = on_ranks(
+        jobs.fetching_slowly, directory, copies, world_size=2, folder=tmp_path / "b"
+    )
+
+    assert said == ["start 0", "start 0"]
+
+
+def test_a_last_save_that_failed_is_tried_once_more_at_the_end(tmp_path: Path) -> None:
+    """By all ranks, wherever it failed; a moment's trouble does not cost the last steps."""
+    said = on_ranks(
+        jobs.saved_at_the_second_try, tmp_path / "c", world_size=2, folder=tmp_path / "b"
+    )
+
+    assert said == ["saved", "saved"]
+    assert steps_saved(tmp_path / "c") == [0]
+
+
+def test_a_group_that_is_destroyed_under_a_save_is_one_line(tmp_path: Path) -> None:
+    """What was lost, and by what; no stack of torch's."""
+    log_file = tmp_path / "log"
+
+    on_ranks(
+        jobs.closed_too_early, tmp_path / "c", log_file, world_size=2, folder=tmp_path / "b"
+    )
+
+    said = [line for line in log_file.read_text().splitlines() if "is not saved" in line]
+    assert len(said) == 1
+    assert "step 0 is not saved" in said[0]
+    assert "destroy_process_group() was called before the save had ended" in said[0]
+    assert "Traceback" not in log_file.read_text()
+
+
+def test_ranks_on_one_node_count_each_other_without_torchrun(tmp_path: Path) -> None:
+    """srun sets no LOCAL_WORLD_SIZE; what all of them copy together has to fit."""
+    size_bytes = int((available_bytes() or 0) * 0.7)
+
+    said = on_ranks(
+        jobs.with_much, tmp_path / "c", size_bytes, world_size=2, folder=tmp_path / "b"
+    )
+
+    assert "are needed on this node (2 ranks)" in said[0]
+    assert said[0] == said[1]
