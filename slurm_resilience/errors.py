@@ -12,6 +12,7 @@ Everything this package raises on purpose.
     ├── LaunchError            the job cannot be started as asked
     └── CheckpointError        a checkpoint cannot be written or read
         ├── CheckpointLoadError    none is sound, or it does not fit this run's state
+        │   └── CheckpointVersionError  a newer version of this package wrote it
         ├── CheckpointPlaceError   the directory is not there, or cannot be written
         ├── CheckpointInUseError   another job writes to the directory
         ├── CheckpointSaveError    the last save failed: what came after the one before is not kept
@@ -63,6 +64,10 @@ class CheckpointError(ResilienceError):
 
 class CheckpointLoadError(CheckpointError):
     """No checkpoint is sound, or the one asked for does not fit."""
+
+
+class CheckpointVersionError(CheckpointLoadError):
+    """A newer version of this package wrote the checkpoint: not damaged, and not ours to judge."""
 
 
 class CheckpointPlaceError(CheckpointError):

@@ -24,6 +24,7 @@ from slurm_resilience.checkpoint_files.blocks import in_threads
 from slurm_resilience.checkpoint_files.keep import SAVING, is_poisoned
 from slurm_resilience.checkpoint_files.listing import (
     Found,
+    Newer,
     directory_name,
     found,
     look,
@@ -36,6 +37,7 @@ from slurm_resilience.errors import (
     CheckpointCopyError,
     CheckpointLoadError,
     CheckpointPlaceError,
+    CheckpointVersionError,
 )
 from slurm_resilience.files import sync_directory
 from slurm_resilience.plain import plain
@@ -54,11 +56,36 @@ class Copy(NamedTuple):
     manifest: Manifest
 
 
+class Stored(NamedTuple):
+    """What has a manifest in a place."""
+
+    copies: list[Copy]
+    """Whole ones, the latest step first."""
+    unfit: dict[str, str]
+    """Why the others are none, by their names."""
+
+
 def copied(store: Store) -> list[Copy]:
     """All whole copies, the latest step first; what else has a manifest is said."""
-    looks = (_look(store, name) for name in store.names() if name.startswith(PREFIX))
-    copies = [copy for copy in looks if copy]
-    return sorted(copies, key=lambda copy: copy.manifest.step, reverse=True)
+    return stored(store).copies
+
+
+def stored(store: Store) -> Stored:
+    """All that has a manifest; what cannot be used is said."""
+    copies: list[Copy] = []
+    unfit: dict[str, str] = {}
+    for name in store.names():
+        if not name.startswith(PREFIX):
+            continue
+        try:
+            if copy := _look(store, name):
+                copies.append(copy)
+        except CheckpointLoadError as error:
+            log.warning("%s/%s: %s", store.url, name, error)
+            is_newer = isinstance(error, CheckpointVersionError)
+            unfit[name] = Newer(error) if is_newer else str(error)
+    copies.sort(key=lambda copy: copy.manifest.step, reverse=True)
+    return Stored(copies, unfit)
 
 
 def copy_newest(directory: Path, store: Store, *, keep: int) -> str:
@@ -102,20 +129,35 @@ def fetch_named(store: Store, name: str, directory: Path) -> Path:
 
 def fetch_newest(store: Store, directory: Path) -> Path | None:
     """
-    Bring the newest whole copy back into *directory*; where it lies now, None: there is none.
+    Bring the newest whole copy back into *directory*; where it lies now, None: nothing there has a
+    manifest.
 
-    Raises `CheckpointCopyError` where there are copies and none verifies, or the storage fails;
-    `CheckpointPlaceError` where there is no room for one.
+    Raises `CheckpointCopyError` where something has and none verifies, where a newer version of this
+    package wrote some of it, or the storage fails; `CheckpointPlaceError` where there is no room.
     """
-    copies = copied(store)
+    copies, unfit = stored(store)
+    for name, why in unfit.items():
+        if isinstance(why, Newer):
+            raise CheckpointCopyError(
+                f"{store.url}/{name}: {why}; install that one, or move it away"
+            )
+    unfit = dict(unfit)
     for copy in copies:
         _check_room(directory, copy.manifest)
         try:
-            return _fetch(store, copy, directory)
+            path = _fetch(store, copy, directory)
         except CheckpointLoadError as error:
             log.warning("%s/%s: %s", store.url, copy.name, error)
-    if copies:
-        raise CheckpointCopyError(f"{store.url}: no copy of a checkpoint there is sound")
+            unfit[copy.name] = str(error)
+        else:
+            if any(name > copy.name for name in unfit):
+                log.warning("%s: an older copy is used: %s", store.url, copy.name)
+            return path
+    for name, why in unfit.items():
+        raise CheckpointCopyError(
+            f"{store.url}: none of the {len(unfit)} copies there is sound ({name}: {why}); to begin "
+            "anew, move them away"
+        )
     return None
 
 
@@ -123,16 +165,11 @@ def _look(store: Store, name: str) -> Copy | None:
     sizes = store.sizes(name)
     if manifests.NAME not in sizes:
         return None
-    try:
-        data = store.read(f"{name}/{manifests.NAME}", most_bytes=manifests.MOST_BYTES)
-        manifest = manifests.parsed(data)
-    except CheckpointLoadError as error:
-        log.warning("%s/%s: %s", store.url, name, error)
-        return None
+    data = store.read(f"{name}/{manifests.NAME}", most_bytes=manifests.MOST_BYTES)
+    manifest = manifests.parsed(data)
     for file, known in manifest.files.items():
         if sizes.get(file) != known.size_bytes:
-            log.warning("%s/%s: %s is missing or cut", store.url, name, file)
-            return None
+            raise CheckpointLoadError(f"{plain(file)} is missing or cut")
     return Copy(name, manifest)
 
 
@@ -211,6 +248,8 @@ def _is_part(store: Store, name: str) -> bool:
 def _fetch(store: Store, copy: Copy, directory: Path) -> Path:
     path = directory / directory_name(copy.manifest.step)
     there = look(path)
+    if isinstance(there.problem, Newer):
+        raise CheckpointPlaceError(f"{path}: {there.problem}; move it away")
     if there.manifest == copy.manifest and not any(problems(there)):
         return path
     unfinished = directory / f"{FETCHING}{path.name}-{secrets.token_hex(8)}"

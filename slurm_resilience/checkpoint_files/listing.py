@@ -8,7 +8,11 @@ from typing import NamedTuple
 from slurm_resilience.checkpoint_files import manifest as manifests
 from slurm_resilience.checkpoint_files.digest import digest
 from slurm_resilience.checkpoint_files.manifest import File, Manifest
-from slurm_resilience.errors import CheckpointError, CheckpointPlaceError
+from slurm_resilience.errors import (
+    CheckpointError,
+    CheckpointPlaceError,
+    CheckpointVersionError,
+)
 from slurm_resilience.plain import plain
 
 PATTERN = "step-*"
@@ -20,6 +24,12 @@ NOT_THERE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO}
 
 class Unread(str):
     """A problem that says nothing about the checkpoint itself: the system could not read it."""
+
+    __slots__ = ()
+
+
+class Newer(str):
+    """A problem that is none of the checkpoint: a newer version of this package wrote it."""
 
     __slots__ = ()
 
@@ -53,7 +63,7 @@ def found(directory: Path) -> list[Found]:
         raise CheckpointPlaceError(f"{shown(directory)}: {error.strerror}") from error
     except ValueError as error:  # no name at all: a NUL in it
         raise CheckpointPlaceError(f"{shown(directory)}: {error}") from error
-    entries = [look(directory / name) for name in reversed(names)]
+    entries = [look_by_name(directory / name) for name in reversed(names)]
     return sorted(entries, key=step_of, reverse=True)
 
 
@@ -66,8 +76,19 @@ def look(path: Path) -> Found:
     """The directory *path* as a checkpoint."""
     try:
         return Found(path, manifests.read(path))
+    except CheckpointVersionError as error:
+        return Found(path, None, Newer(error))
     except CheckpointError as error:
         return Found(path, None, _told(error))
+
+
+def look_by_name(path: Path) -> Found:
+    """As `look`; unsound also where *path* has not the name of its step."""
+    entry = look(path)
+    if entry.manifest is None or path.name == directory_name(entry.manifest.step):
+        return entry
+    why = f"{manifests.NAME} is of step {entry.manifest.step}, which its name is not"
+    return Found(path, None, why)
 
 
 def step_of(entry: Found) -> int:

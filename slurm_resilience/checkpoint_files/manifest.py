@@ -14,8 +14,13 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from slurm_resilience.errors import CheckpointLoadError, UntrustedFileError
+from slurm_resilience.errors import (
+    CheckpointLoadError,
+    CheckpointVersionError,
+    UntrustedFileError,
+)
 from slurm_resilience.files import read_bounded
+from slurm_resilience.plain import plain
 
 NAME = "manifest.json"
 INDEX = "index.json"
@@ -54,7 +59,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     saved_at: Annotated[float, msgspec.Meta(ge=0, le=LATEST)]
     """Unix seconds."""
     took_s: Annotated[float, msgspec.Meta(ge=0, le=LATEST)]
-    """From the call to save until everything was on disk."""
+    """From the call to save until all data were on disk; index, manifest and reading back follow."""
     job: str
     """The Slurm job; empty outside Slurm."""
     files: dict[str, File]
@@ -79,9 +84,13 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return sum(file.size_bytes for file in self.files.values())
 
 
-class _Sealed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Sealed(msgspec.Struct, frozen=True):
     crc32: int
     manifest: msgspec.Raw
+
+
+class _Strict(_Sealed, frozen=True, forbid_unknown_fields=True):
+    pass
 
 
 def tensors_name(rank: int) -> str:
@@ -106,17 +115,22 @@ def parsed(data: bytes) -> Manifest:
     """
     The manifest in *data*.
 
-    Raises `CheckpointLoadError` where it is cut, damaged, of another format, or names a file that no
-    checkpoint has (a path that leads elsewhere, for one).
+    Raises `CheckpointLoadError` where it is cut, damaged, or names a file that no checkpoint has (a
+    path that leads elsewhere, for one); `CheckpointVersionError` where its digest is right, so that it
+    is as it was written, and its format or a key of it is not known here.
     """
     try:
         sealed = msgspec.json.decode(data, type=_Sealed)
         if zlib.crc32(sealed.manifest) != sealed.crc32:
             raise CheckpointLoadError(f"{NAME} is damaged: its digest differs")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise CheckpointLoadError(f"{NAME} is damaged: {error}") from error
+    try:
+        msgspec.json.decode(data, type=_Strict)
         manifest = msgspec.json.decode(sealed.manifest, type=Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise CheckpointLoadError(
-            f"{NAME} is damaged or of another version: {error}"
+        raise CheckpointVersionError(
+            f"{NAME} was written by a newer slurm_resilience: {plain(str(error))}"
         ) from error
     for name in manifest.files:
         if not _FILE_NAME.fullmatch(name):

@@ -5,8 +5,8 @@ Where checkpoints go that do not verify: moved, with the reason, never deleted u
         step-000000499-1/         the checkpoint as it was found
         step-000000499-1.json     why, since when
 
-Each takes the room of a sound one, so only the newest few stay; and one of them goes only when it
-has been read once more and still does not verify.
+Each takes the room of a sound one, so only a few stay, those of the latest steps; and one of them
+goes only when it has been read once more and still does not verify, or holds a NaN or an infinity.
 """
 
 import errno
@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from slurm_resilience.checkpoint_files.keep import QUARANTINE, remove
-from slurm_resilience.checkpoint_files.listing import Found, Unread, look, problems
+from slurm_resilience.checkpoint_files.listing import Found, Newer, Unread, look, problems
 from slurm_resilience.errors import UntrustedFileError
 from slurm_resilience.files import read_bounded, replace, sync_directory
 
@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 MOST = 3
 """Checkpoints in it."""
 MOST_NAMES = 10_000
+MOST_DIGITS = 19
 MOST_BYTES = 1 << 16
 MOST_WHY = 2000
 
@@ -42,10 +43,11 @@ class Reason(msgspec.Struct, frozen=True):
 def damage(entry: Found) -> str:
     """
     What is wrong with the checkpoint itself, after reading all of it; empty also where it could not
-    be read: an ill disk or a slow file system says nothing about what lies there.
+    be read: an ill disk or a slow file system says nothing about what lies there, and a version that
+    does not know its format neither.
     """
     for problem in problems(entry):
-        return "" if isinstance(problem, Unread) else problem
+        return "" if isinstance(problem, Unread | Newer) else problem
     return ""
 
 
@@ -94,18 +96,25 @@ def reason_of(aside: Path) -> Reason:
 
 def _thin_out(quarantine: Path, *, newest: Path) -> None:
     """
-    Delete all but the latest few, but for what turns out to be sound or cannot be read. A part of a
-    checkpoint, put aside because other parts are gone, is nothing that could be gone on from.
+    Delete all but the few of the latest steps, but for what turns out to be sound or cannot be read.
+    What is poisoned, or a part whose other parts are gone, is nothing to go on from: it is not read.
     """
-    for path, _ in put_aside(quarantine.parent)[MOST:]:
+    there = [path for path, _ in put_aside(quarantine.parent)]
+    for path in sorted(there, key=_step_in_name, reverse=True)[MOST:]:
         try:
             entry = look(path)
-            is_part = entry.manifest is not None and entry.manifest.part is not None
-            if path != newest and (is_part or damage(entry)):
+            is_useless = entry.manifest and (entry.manifest.part or entry.manifest.poison)
+            if path != newest and (is_useless or damage(entry)):
                 remove(path)
                 _reason_path(path).unlink(missing_ok=True)
         except OSError as error:  # noqa: PERF203 - each by itself
             log.warning("%s stays in quarantine: %s", path, error)
+
+
+def _step_in_name(aside: Path) -> int:
+    # Not by the manifest, which may be what is damaged.
+    step = aside.name.removeprefix("step-").partition("-")[0]
+    return int(step) if step.isdecimal() and len(step) <= MOST_DIGITS else -1
 
 
 def _free(quarantine: Path, name: str) -> Path:

@@ -15,7 +15,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from slurm_resilience.checkpoint_files.listing import Found, found, look, problems, shown
+from slurm_resilience.checkpoint_files.listing import (
+    Found,
+    found,
+    look_by_name,
+    problems,
+    shown,
+)
 from slurm_resilience.checkpoint_files.manifest import Part
 from slurm_resilience.checkpoint_files.pruning import planned, prune, tidied, unowned
 from slurm_resilience.checkpoint_files.quarantine import Reason, damage, put_aside, set_aside
@@ -94,7 +100,7 @@ def verify(arguments: argparse.Namespace) -> int:
     status = _show(arguments, reports)
     with unowned(arguments.directory):
         for path in [entry.path for entry, problem in reports if problem]:
-            if os.path.lexists(path) and (why := damage(look(path))):
+            if os.path.lexists(path) and (why := damage(look_by_name(path))):
                 print(f"{shown(path)} {_moved(path, why)}", file=sys.stderr)
     return status
 

@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 
 from slurm_resilience.checkpoint_files.copies import (
-    copied,
     copy_newest,
     fetch_named,
     fetch_newest,
+    stored,
 )
 from slurm_resilience.checkpoint_files.listing import shown
 from slurm_resilience.checkpoint_files.pruning import unowned
@@ -103,7 +103,7 @@ def fetch_(arguments: argparse.Namespace) -> int:
 def copies_(arguments: argparse.Namespace) -> int:
     """Show what is there."""
     store = _store(arguments)
-    copies = copied(store)
+    copies, unfit = stored(store)
     if arguments.json:
         documents = [
             {
@@ -117,12 +117,14 @@ def copies_(arguments: argparse.Namespace) -> int:
             }
             for copy in copies
         ]
-        print(json.dumps({"copies": documents}))
+        unusable = [{"name": name, "why": why} for name, why in unfit.items()]
+        print(json.dumps({"copies": documents, "unusable": unusable}))
     elif copies:
         for copy in copies:
             print(plain(copy.name))
     else:
-        print(f"no copy in {plain(store.url)}", file=sys.stderr)
+        what = "whole copy" if unfit else "copy"
+        print(f"no {what} in {plain(store.url)}", file=sys.stderr)
     return DONE if copies else NONE
 
 

@@ -13,7 +13,7 @@ from slurm_resilience.training.checkpoints import Checkpoints
 from slurm_resilience.training.earlier import holds_some, refuse_loss
 from slurm_resilience.training.nodes import Nodes, made
 from slurm_resilience.training.parts import held, misfit
-from slurm_resilience.training.peers import Failure, Peers
+from slurm_resilience.training.peers import Peers
 
 log = logging.getLogger(__name__)
 
@@ -38,13 +38,13 @@ def opened(checkpoints: Checkpoints, peers: Peers, before: int) -> Nodes:
     """
     directory, per_node = checkpoints.path, checkpoints.per_node
     if not per_node:
-        peers.first(lambda: bring_back(checkpoints))
+        _bring_back(checkpoints, peers)
     if not (per_node and checkpoints.copies):
         _refuse_loss(checkpoints, peers, before)
     nodes = made(directory, peers, per_node=per_node)
     if per_node and checkpoints.copies:
         if nodes.are_one:
-            peers.first(lambda: bring_back(checkpoints))
+            _bring_back(checkpoints, peers)
         else:
             _bring_parts_back(checkpoints, peers, nodes)
         _refuse_loss(checkpoints, peers, before)
@@ -68,6 +68,10 @@ def bring_back(checkpoints: Checkpoints) -> None:
     directory.mkdir(exist_ok=True)
     if fetched := _asked("fetch", url, str(directory)):
         log.warning("%s held no checkpoint: fetched %s", directory, fetched)
+
+
+def _bring_back(checkpoints: Checkpoints, peers: Peers) -> None:
+    peers.each_at_length(lambda: bring_back(checkpoints) if peers.rank == 0 else None)
 
 
 def folder(nodes: Nodes) -> str:
@@ -95,43 +99,52 @@ def _bring_parts_back(checkpoints: Checkpoints, peers: Peers, nodes: Nodes) -> N
     here = held(directory, peers, nodes)
     if here.whole:
         return
-    mine = nodes.told(peers, lambda: _offers(url, peers, nodes))
-    all_offers = peers.each(lambda: mine)
+    mine, misfits = nodes.told(peers, lambda: _offers(url, peers, nodes))
+    all_offers, all_misfits = zip(*peers.each(lambda: (mine, misfits)), strict=True)
     common = set.intersection(*(set(offers) for offers in all_offers))
     have = {
         one.manifest.identity
         for one, _ in here.parted
         if one.manifest and not misfit(one.manifest, peers, nodes)
     }
-    why = "no checkpoint has copies of all its parts there"
+    why = next(filter(None, all_misfits), "no checkpoint has copies of all its parts there")
     for identity in sorted(common, key=lambda one: (mine[one].step, one), reverse=True):
         offer = mine[identity]
 
-        def fetch(identity: str = identity, offer: Offer = offer) -> None:
-            if nodes.leads and identity not in have:
-                _asked("fetch", url, str(directory), f"--name={offer.name}")
+        def fetch(identity: str = identity, offer: Offer = offer) -> str:
+            try:
+                if nodes.leads and identity not in have:
+                    _asked("fetch", url, str(directory), f"--name={offer.name}")
+            except CheckpointCopyError as error:
+                return str(error)
+            return ""
 
-        results = peers.each(lambda fetch=fetch: peers.tried(fetch))  # type: ignore[misc]
-        failed = [one.text for one in results if isinstance(one, Failure)]
+        failed = [problem for problem in peers.each_at_length(fetch) if problem]
         if not failed:
             if peers.rank == 0:
                 log.warning("%s: fetched the parts of step %d", directory, offer.step)
             return
         why = failed[0]
-    if any(all_offers):
+    if any(all_offers) or any(all_misfits):  # to begin anew is for a person to decide
         raise CheckpointCopyError(
             f"nothing fetched from {plain(str(checkpoints.copies))}: {why}"
         )
 
 
-def _offers(url: str, peers: Peers, nodes: Nodes) -> dict[str, Offer]:
-    """What can be fetched for the ranks of this node, by the identity of the checkpoint."""
-    listed = _asked("copies", url, "--json")
-    return {
-        one["identity"]: Offer(one["step"], one["name"])
-        for one in (json.loads(listed)["copies"] if listed else [])
-        if one["world_size"] == peers.world_size and set(nodes.ranks) <= set(one["ranks"])
-    }
+def _offers(url: str, peers: Peers, nodes: Nodes) -> tuple[dict[str, Offer], str]:
+    """
+    What can be fetched for the ranks of this node, by the identity of the checkpoint; and why
+    something there cannot, empty: all can.
+    """
+    listed = json.loads(_asked("copies", url, "--json"))
+    offers: dict[str, Offer] = {}
+    misfits = [f"{one['name']}: {one['why']}" for one in listed["unusable"]]
+    for one in listed["copies"]:
+        if one["world_size"] == peers.world_size and set(nodes.ranks) <= set(one["ranks"]):
+            offers[one["identity"]] = Offer(one["step"], one["name"])
+        else:
+            misfits.append(f"{one['name']} is of {one['world_size']} ranks, or of others")
+    return offers, next(iter(misfits), "")
 
 
 def _asked(*words: str) -> str:
@@ -139,9 +152,12 @@ def _asked(*words: str) -> str:
     ended = subprocess.run(  # noqa: S603 - our own command
         [*COMMAND, *words], capture_output=True, text=True, check=False
     )
-    if ended.returncode == 0:
+    lines = ended.stderr.strip().splitlines()
+    has_failed = ended.returncode not in {0, NONE_THERE}
+    level = logging.INFO if ended.returncode == NONE_THERE else logging.WARNING
+    for line in lines[:-1] if has_failed else lines:
+        log.log(level, "copies: %s", plain(line))
+    if not has_failed:
         return ended.stdout.strip()
-    if ended.returncode == NONE_THERE:
-        return ""
-    lines = ended.stderr.strip().splitlines() or ["it said nothing"]
+    lines = lines or ["it said nothing"]
     raise CheckpointCopyError(f"nothing fetched from {plain(words[1])}: {plain(lines[-1])}")

@@ -3,11 +3,16 @@
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from slurm_resilience.checkpoint_files.listing import Found, problems, step_of
 from slurm_resilience.checkpoint_files.quarantine import damage, set_aside
-from slurm_resilience.errors import CheckpointLoadError, CheckpointPlaceError
+from slurm_resilience.errors import (
+    CheckpointLoadError,
+    CheckpointPlaceError,
+    CheckpointVersionError,
+    UsageError,
+)
 from slurm_resilience.plain import plain
 from slurm_resilience.training.nodes import Nodes
 from slurm_resilience.training.parts import Held, held
@@ -16,6 +21,7 @@ from slurm_resilience.training.peers import Peers
 log = logging.getLogger(__name__)
 
 Prefer = Literal["newest", "sound"]
+PREFERENCES = get_args(Prefer)
 
 
 class Choice(NamedTuple):
@@ -39,9 +45,20 @@ def choose(
 
     Every rank has to come here. Raises `CheckpointLoadError` where there are checkpoints and none of
     them is sound: to begin anew is then for a person to decide; and, but for *anew*,
-    `CheckpointPlaceError` where of all of them some part is missing on these nodes.
+    `CheckpointPlaceError` where of all of them some part is missing on these nodes; and
+    `CheckpointVersionError` where a newer version of this package has saved there.
     """
+    if prefer not in PREFERENCES:
+        raise UsageError(
+            f"restore: prefer is {plain(repr(prefer), most=80)}; it has to be "
+            '"newest" or "sound"'
+        )
     here = held(directory, peers, nodes)
+    if here.newer_anywhere:
+        raise CheckpointVersionError(
+            f"{plain(here.newer_anywhere)} was written by a newer slurm_resilience; install that "
+            "one, or move what it wrote away to go on without"
+        )
     unsound = {entry.path: entry.problem for entry in here.unreadable}
     newest, skipped = first_sound(here, peers, nodes, prefer)
     unsound |= {entry.path: why for entry, why in skipped}

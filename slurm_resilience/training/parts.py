@@ -8,7 +8,7 @@ import platform
 from pathlib import Path
 from typing import NamedTuple
 
-from slurm_resilience.checkpoint_files.listing import Found, found, step_of
+from slurm_resilience.checkpoint_files.listing import Found, Newer, found, step_of
 from slurm_resilience.checkpoint_files.manifest import Manifest
 from slurm_resilience.plain import plain
 from slurm_resilience.training.nodes import Nodes
@@ -28,6 +28,8 @@ class Held(NamedTuple):
     """What is missing of the newest that is not whole, said alike on all ranks; empty: nothing is."""
     unreadable_anywhere: str
     """What has no manifest, in whichever directory; said alike on all ranks."""
+    newer_anywhere: str
+    """What a newer version of this package wrote, alike."""
 
 
 class _Seen(NamedTuple):
@@ -37,6 +39,7 @@ class _Seen(NamedTuple):
     steps: dict[str, int]
     misfits: dict[str, str]
     unreadable: str
+    newer: str
 
 
 def held(directory: Path, peers: Peers, nodes: Nodes) -> Held:
@@ -54,6 +57,7 @@ def held(directory: Path, peers: Peers, nodes: Nodes) -> Held:
         {key: step_of(entry) for key, entry in mine.items()},
         {key: why for key, why in misfits.items() if why},
         next((f"{one.path.name}: {one.problem}" for one in unreadable), ""),
+        next((str(one.path) for one in unreadable if isinstance(one.problem, Newer)), ""),
     )
     all_seen = [seen] if nodes.are_one else peers.each(lambda: seen)
     lacks = _lacks(all_seen)
@@ -68,6 +72,7 @@ def held(directory: Path, peers: Peers, nodes: Nodes) -> Held:
         unreadable,
         "" if latest is None else f"step {steps[latest]}: {lacks[latest]}",
         next((one.unreadable for one in all_seen if one.unreadable), ""),
+        next((f"{one.node}: {one.newer}" for one in all_seen if one.newer), ""),
     )
 
 

@@ -295,7 +295,8 @@ def test_a_copy_that_names_other_files_is_refused(
     text = manifests.encoded(msgspec.structs.replace(entry.manifest, files=evil))
     store.write(f"{directory_name(5)}-00000000/{manifests.NAME}", iter([text]))
 
-    assert fetch_newest(store, directory) is None
+    with pytest.raises(CheckpointCopyError, match="no file of a checkpoint"):
+        fetch_newest(store, directory)
 
     assert not (tmp_path / "evil").exists()
 
@@ -309,7 +310,8 @@ def test_a_copy_whose_manifest_has_absurd_sizes_is_none(store: Store, directory:
     text = manifests.encoded(msgspec.structs.replace(entry.manifest, files=huge))
     store.write(f"{name}/{manifests.NAME}", iter([text]))
 
-    assert fetch_newest(store, directory) is None
+    with pytest.raises(CheckpointCopyError, match="missing or cut"):
+        fetch_newest(store, directory)
 
     assert not list(directory.glob(".saving-*"))
 
@@ -421,6 +423,48 @@ def test_a_run_copies_beside_the_training_and_begins_from_there(
     start = trained(directory, store.url, step + 1)
 
     assert start == step + 1
+
+
+@pytest.mark.parametrize(
+    ("what", "data", "says"),
+    [
+        ("rank-00000.tensors", b"cut", "missing or cut"),
+        (manifests.NAME, b'{"crc32":1,', "is damaged"),
+        (manifests.NAME, b'{"crc32":2745614147,"manifest":{}}', "written by a newer"),
+    ],
+    ids=["cut", "damaged", "newer"],
+)
+def test_a_run_does_not_begin_anew_where_the_only_copy_cannot_be_used(
+    directory: Path, tmp_path: Path, what: str, data: bytes, says: str
+) -> None:
+    """One line names the copy and what is wrong with it."""
+    store = Store(f"file://{tmp_path}/copies")
+    name = copy_newest(directory, store, keep=2)
+    store.write(f"{name}/{what}", iter([data]))
+
+    with pytest.raises(CheckpointCopyError, match=says) as refused:
+        trained(tmp_path / "fast", store.url, 1)
+
+    assert name in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_run_says_that_an_older_copy_is_used(
+    directory: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And why the newest is not: hours of training may be gone."""
+    store = Store(f"file://{tmp_path}/copies")
+    newest = directory / directory_name(5)
+    hidden = newest.rename(directory / "hidden")
+    copy_newest(directory, store, keep=2)
+    hidden.rename(newest)
+    name = copy_newest(directory, store, keep=2)
+    store.write(f"{name}/rank-00000.tensors", iter([b"cut"]))
+
+    assert trained(tmp_path / "fast", store.url, 4) == 4
+
+    assert f"{name}: rank-00000.tensors is missing or cut" in caplog.text
+    assert "an older copy is used" in caplog.text
 
 
 def test_a_run_does_not_begin_anew_where_the_copies_cannot_be_asked(

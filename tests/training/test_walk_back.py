@@ -6,6 +6,7 @@ import pickle
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,7 +15,8 @@ from slurm_resilience.checkpoint_files import manifest as manifests
 from slurm_resilience.checkpoint_files.digest import digest
 from slurm_resilience.checkpoint_files.listing import directory_name
 from slurm_resilience.checkpoint_files.quarantine import put_aside
-from slurm_resilience.errors import CheckpointError, CheckpointLoadError
+from slurm_resilience.cli import main
+from slurm_resilience.errors import CheckpointError, CheckpointLoadError, UsageError
 from slurm_resilience.training import Checkpoints, Run, load
 from tests.training.jobs import Level
 
@@ -113,11 +115,59 @@ def test_restore_walks_back_over_a_damaged_checkpoint(
     assert not newest.exists()
 
 
-def test_order_goes_by_the_step_in_the_manifest(directory: Path) -> None:
-    """A name that sorts last is not newer for it."""
-    (directory / directory_name(1)).rename(directory / "step-999999999")
+@pytest.mark.parametrize("claims", [1, 999])
+def test_a_checkpoint_whose_name_is_not_its_step_is_unsound(
+    directory: Path, claims: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Somebody moved it: which of the two is right, nobody can tell."""
+    newest = directory / directory_name(5)
+    manifest = msgspec.structs.replace(manifests.read(newest), step=claims)
+    (newest / manifests.NAME).write_bytes(manifests.encoded(manifest))
 
-    assert restored(directory) == (6, 5)
+    assert restored(directory) == (4, 3)
+    assert f"is of step {claims}, which its name is not" in caplog.text
+
+
+def newer(checkpoint: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Sign a manifest as another version would write it."""
+    manifest = json.loads((checkpoint / manifests.NAME).read_bytes())["manifest"]
+    change(manifest)
+    text = msgspec.json.encode(manifest)
+    sealed = {"crc32": zlib.crc32(text), "manifest": msgspec.Raw(text)}
+    (checkpoint / manifests.NAME).write_bytes(msgspec.json.encode(sealed))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda manifest: manifest.update(format=2), lambda manifest: manifest.update(shards=3)],
+    ids=["format", "key"],
+)
+@pytest.mark.parametrize("steps", [(5,), (1, 3, 5)], ids=["newest", "all"])
+def test_what_a_newer_version_wrote_is_left_alone(
+    directory: Path, steps: tuple[int, ...], change: Callable[[dict[str, Any]], object]
+) -> None:
+    """An older version, started by mistake, says so; it moves and deletes nothing."""
+    for step in steps:
+        newer(directory / directory_name(step), change)
+
+    with pytest.raises(CheckpointLoadError, match="written by a newer slurm_resilience"):
+        restored(directory)
+    main(["checkpoint", "verify", "--quarantine", str(directory)])
+    main(["checkpoint", "prune", "--keep=1", str(directory)])
+
+    there = {path.name for path in directory.glob("step-*")}
+    assert {directory_name(step) for step in steps} <= there
+    assert put_aside(directory) == []
+
+
+def test_what_is_asked_for_is_the_newest_or_a_sound_one(directory: Path) -> None:
+    """A word that means neither is not taken for one of them."""
+    run = Run(checkpoints=Checkpoints(directory), state={"model": Level()})
+
+    with pytest.raises(UsageError, match="'best'"):
+        run.restore(prefer="best")  # type: ignore[arg-type]
+
+    run.close()
 
 
 def test_nothing_sound_at_all_is_for_a_person_to_decide(directory: Path) -> None:

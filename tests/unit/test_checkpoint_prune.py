@@ -237,6 +237,24 @@ def test_quarantine_is_bounded(tmp_path: Path) -> None:
     assert put_aside(tmp_path)[0][0].name == f"{directory_name(MOST + 3)}-1"
 
 
+def test_quarantine_keeps_the_latest_steps(tmp_path: Path) -> None:
+    """A walk back puts the newest aside first: it is not the first to go."""
+    for step in range(MOST + 4, 0, -1):
+        set_aside(damaged(checkpoint(tmp_path, step)), "damaged")
+
+    kept = {path.name for path, _ in put_aside(tmp_path)}
+    assert {f"{directory_name(step)}-1" for step in range(5, MOST + 5)} <= kept
+    assert len(kept) <= MOST + 1, "the last to come stays until the next does"
+
+
+def test_quarantine_is_bounded_for_what_is_poisoned(tmp_path: Path) -> None:
+    """It verifies, and is still nothing to go on from."""
+    for step in range(MOST + 4):
+        set_aside(checkpoint(tmp_path, step, poison="the loss is NaN"), "the loss is NaN")
+
+    assert len(put_aside(tmp_path)) == MOST
+
+
 def test_what_turns_out_to_be_sound_never_leaves_quarantine(tmp_path: Path) -> None:
     """It was moved by mistake, by a node with bad memory for one; a person can move it back."""
     sound = set_aside(checkpoint(tmp_path, 0), "damaged, said a node with bad memory")
