@@ -364,3 +364,21 @@ def torchrun(nodes: list[Path], local: Path, *, steps: int) -> str:
     ended = [process.communicate(timeout=120) for process in started]
     assert [process.returncode for process in started] == [0] * len(nodes), ended
     return ended[0][0].strip()
+
+
+def test_where_a_copy_of_a_part_is_damaged_the_copies_before_are_fetched(
+    tmp_path: Path, nodes: list[Path], copies: str
+) -> None:
+    """By all ranks, the parts of one step."""
+    on_ranks(node_jobs.save, nodes[:2], 2, world_size=4, folder=tmp_path / "b")
+    for node, part in zip(nodes, ("part-00000", "part-00002"), strict=False):
+        for checkpoint in sorted((node / "c").glob("step-*")):
+            assert main(["checkpoint", "copy", str(checkpoint), f"{copies}/{part}"]) == 0
+    newest = max((tmp_path / "bucket" / "part-00002").glob("step-*"))
+    with (newest / "rank-00002.tensors").open("r+b") as content:
+        content.write(b"?")
+    swapped = [nodes[0], nodes[2]]
+
+    said = on_ranks(node_jobs.restore, swapped, "", copies, world_size=4, folder=tmp_path / "b")
+
+    assert said == ["start 1 level 0"] * 4
