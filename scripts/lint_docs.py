@@ -14,7 +14,7 @@ matters and what helps. Exit status 0: clean; 1: findings; 2: a file could not b
 file is changed.
 
 - `--fix` mends what is marked *safe* below, in the file itself: whole or not at all, its mode and
-  owner kept. It decides nothing: a job is given `--requeue` only where `slurm-resilience run` starts
+  owner kept; a file that its owner may not write is left alone. It decides nothing: a job is given `--requeue` only where `slurm-resilience run` starts
   it and the file says neither `--requeue` nor `--no-requeue`.
 - `--save-s SECONDS`, or `--checkpoints DIR` with checkpoints of earlier runs, tells what one save
   takes (the longest of them): then the lead of `--signal` is judged too.

@@ -98,14 +98,15 @@ def _text_of(script: Path) -> str:
 
 
 def _report(script: Path, old: str, *, save_s: float | None, fix: bool) -> Report:
-    first = findings = judge(facts.read(old), save_s=save_s)
+    file = "" if script == standard_input.NAME else str(script.absolute())
+    first = findings = judge(facts.read(old, file=file), save_s=save_s)
     text = old
     for _ in range(MOST_PASSES if fix else 0):
         if not any(finding.edit for finding in findings):
             break
         # One change may uncover what another one mends.
-        text = fixed(facts.read(text), findings)
-        findings = judge(facts.read(text), save_s=save_s)
+        text = fixed(facts.read(text, file=file), findings)
+        findings = judge(facts.read(text, file=file), save_s=save_s)
     if text != old:
         act.write(script, old, text)
     left = {finding.rule for finding in findings}

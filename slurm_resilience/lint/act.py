@@ -32,13 +32,15 @@ def write(path: Path, old: str, new: str) -> None:
     Put *new* in the place of *old*, the file's mode and owner kept; all of it or nothing.
 
     Raises `UsageError` where that cannot be: a link or a second name (the other would stay as it
-    was), an owner that cannot be given, or content that is no longer *old*.
+    was), a file that its owner may not write, an owner that cannot be given, or content that is no longer *old*.
     """
     shown = plain(str(path))
     try:
         status = path.lstat()
         if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
             raise UsageError(f"{shown}: is a link or has a second name; --fix the file itself")
+        if not status.st_mode & stat.S_IWUSR:
+            raise UsageError(f"{shown}: is read-only; chmod u+w it, or mend it by hand")
         if read(path) != old:
             raise UsageError(
                 f"{shown}: was changed meanwhile; nothing is written, lint it again"

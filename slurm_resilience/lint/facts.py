@@ -73,6 +73,8 @@ class Script(msgspec.Struct, frozen=True):
     silenced: tuple[tuple[str, int], ...] = ()
     """Rule and line of each `# slurm-resilience: ignore=…`."""
     inner: tuple[Inner, ...] = ()
+    file: str = ""
+    """Its whole path; empty where it has none."""
 
     def option(self, name: str) -> Option | None:
         """The last *name* that sbatch is given, which is the one that counts."""
@@ -88,9 +90,9 @@ class Script(msgspec.Struct, frozen=True):
         )
 
 
-def read(text: str) -> Script:
-    """The script in *text*; never fails."""
-    return _script(text, depth=0)
+def read(text: str, *, file: str = "") -> Script:
+    """The script in *text*, of the path *file* where it has one; never fails."""
+    return msgspec.structs.replace(_script(text, depth=0), file=file)
 
 
 def _script(text: str, *, depth: int) -> Script:

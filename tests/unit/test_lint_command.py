@@ -227,7 +227,7 @@ def test_the_longest_save_judges_the_lead(
     assert main(["lint", "--checkpoints", str(tmp_path), str(faulty)]) == 2
     assert "no checkpoint there tells what a save takes" in capsys.readouterr().err
     for step, took_s in ((100, 201.0), (200, 5.0)):
-        saved(tmp_path / f"step-{step}", step, took_s)
+        saved(tmp_path / f"step-{step:09d}", step, took_s)
     assert main(["lint", "--checkpoints", str(tmp_path), str(faulty)]) == 1
     said = capsys.readouterr().out
     assert "a save that took 201 s may need 402 s" in said
@@ -245,3 +245,30 @@ def test_an_editor_hands_in_what_is_not_saved_yet() -> None:
     assert (judged.returncode, mended.returncode) == (1, 2)
     assert "-:2: shared-output" in judged.stdout
     assert "standard input cannot be mended" in mended.stderr
+
+
+def test_fix_sends_no_signal_to_a_bash_that_dies_of_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where exec cannot be put before what is started, the notice stays as it was, and is told."""
+    path = tmp_path / "train.sbatch"
+    text = f"{FAULTY.replace('B:USR2', 'USR2').replace('exec ', '')}echo done\n"
+    path.write_text(text)
+
+    assert main(["lint", "--fix", str(path)]) == 1
+
+    said = capsys.readouterr().out
+    assert "--signal=USR2@120\n" in path.read_text()
+    assert "write --signal=B:USR2@120, and exec before slurm-resilience run" in said
+
+
+def test_fix_leaves_a_read_only_file_alone(
+    faulty: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever took the right to write away meant it, root or not."""
+    faulty.chmod(0o444)
+
+    assert main(["lint", "--fix", str(faulty)]) == 2
+
+    assert faulty.read_text() == FAULTY
+    assert "is read-only; chmod u+w it, or mend it by hand" in capsys.readouterr().err

@@ -66,6 +66,7 @@ ROWS = [
     ("variable-in-directive", f"{SOUND} --output=$HOME/%j.out", RUN, f"{SOUND} --comment='$x slurm-resilience'", RUN),
     ("unread-directive", SOUND, f"cd work\n#SBATCH --mem=0\n{RUN}", SOUND, f"##SBATCH --mem=0\n# SBATCH\n{RUN}"),
     ("unread-directive", SOUND, f"  #SBATCH --mem=0\n{RUN}", SOUND, f"#SBATCH --mem=0\n{RUN}"),
+    ("signal-past-run", f"{SOUND} --signal=USR2@300", f"{RUN.removeprefix('exec ')}\necho done", SOUND, RUN),
     ("no-signal", without("--signal"), RUN, without("--signal"), "srun torchrun train.py --exit-duration-in-mins 1190"),
     ("signal-past-run", f"{SOUND} --signal=USR2@300", RUN, SOUND, RUN),
     ("run-without-exec", SOUND, RUN.removeprefix("exec "), SOUND, RUN),
@@ -112,6 +113,8 @@ ROWS = [
     ("tcp-only", f"{SOUND} -N2", f"export NCCL_NET=Socket\n{RUN}", f"{SOUND} -N2", f"export NCCL_IB_DISABLE=1 FI_PROVIDER=efa\n{RUN}"),
     ("loopback-interface", f"{SOUND} -N2", f"export GLOO_SOCKET_IFNAME=lo\n{RUN}", f"{SOUND} -N2", f"export NCCL_SOCKET_IFNAME=^lo,docker0\n{RUN}"),
     ("checkpoint-on-node", SOUND, f"{RUN} --save /tmp/ckpt", SOUND, f"{RUN} --save /tmpfast/ckpt"),
+    ("checkpoint-on-node", SOUND, f"{RUN} --output_dir /tmp/ckpt", SOUND, f"{RUN} --output_dir=/tmp/logs --save_dir=/shared/ckpt"),
+    ("checkpoint-on-node", SOUND, f"{RUN} --output_dir=$TMPDIR/ckpt", SOUND, f"{RUN} --output_dir /shared/out"),
     ("checkpoint-on-node", SOUND, f"CKPT_DIR=$TMPDIR/ckpt\n{RUN} --save $CKPT_DIR", SOUND, f"CKPT_DIR=/tmp/ckpt\nrsync -a /tmp/ckpt /fast &\n{RUN}"),
     ("checkpoint-with-data", SOUND, f"DATA_DIR=/lustre/sets\n{RUN} --save /lustre/sets/ckpt", SOUND, f"DATA_DIR=/lustre/sets\n{RUN} --save /lustre/sets-ckpt"),
     ("no-directives", "", RUN, SOUND, RUN),
@@ -171,3 +174,49 @@ def test_a_comment_in_the_file_silences_a_rule() -> None:
     body = f"# slurm-resilience: ignore=no-requeue,truncated-output\n{RUN}"
 
     assert found(without("--requeue", "--open-mode"), body) == []
+
+
+@pytest.mark.parametrize(
+    ("handed", "is_itself"),
+    [
+        ("b2.sbatch", True), ("./b2.sbatch", True), ("/proj/b2.sbatch", True),
+        ('"$SLURM_SUBMIT_DIR/b2.sbatch"', True), ("-N2 --time=3-0 b2.sbatch 1 2", True),
+        ("next.sbatch", False), ("next.sbatch b2.sbatch", False), ("../two/b2.sbatch", False),
+        ("/other/b2.sbatch", False), ("--job-name b2.sbatch next.sbatch", False), ("", False),
+    ],
+)  # fmt: skip
+def test_a_script_that_submits_itself_by_its_name_is_found(
+    handed: str, *, is_itself: bool
+) -> None:
+    """Not one of the same name elsewhere; without a file there is no name."""
+    text = f"#!/bin/bash\n#SBATCH {SOUND}\n{RUN}\nsbatch {handed}\n"
+
+    of_file, of_text = (
+        [one.rule for one in judge(read(text, file=file))] for file in ("/proj/b2.sbatch", "")
+    )
+
+    assert ("resubmits-itself" in of_file) == is_itself
+    assert "resubmits-itself" not in of_text
+
+
+def test_every_line_that_sbatch_does_not_read_is_named() -> None:
+    """With a blank before it, or behind the first command; of very many the first ones."""
+    more = "".join(f"#SBATCH --mem={number}\n" for number in range(99))
+    text = f"#!/bin/bash\n#SBATCH {SOUND}\n #SBATCH --requeue\n{RUN}\n#SBATCH -c 8\n{more}"
+
+    found = [one.line for one in judge(read(text)) if one.rule == "unread-directive"]
+
+    assert found[:3] == [3, 5, 6]
+    assert len(found) == 20
+
+
+def test_a_name_that_silences_nothing_is_said_once() -> None:
+    """However often it stands there."""
+    names = ",".join(["a"] * 400_000)
+    others = ",".join(f"b{number}" for number in range(1000))
+    text = f"#!/bin/bash\n# slurm-resilience: ignore={names}\n# slurm-resilience: ignore={others}\n"
+
+    found = [one.message for one in judge(read(text)) if one.rule == "unknown-ignore"]
+
+    assert found[:2] == ["ignore=a names no rule", "ignore=b0 names no rule"]
+    assert len(found) == 20

@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Iterator
+from posixpath import basename, split
 
 from slurm_resilience.lint import asked
+from slurm_resilience.lint.facts import Command
 from slurm_resilience.lint.findings import Finding, Replace
 from slurm_resilience.lint.launches import Launch
-from slurm_resilience.lint.options import Option
+from slurm_resilience.lint.options import Option, parse
 from slurm_resilience.lint.rules.rule import Rule
 from slurm_resilience.lint.view import View
 from slurm_resilience.watch.torchrun import after_torchrun
@@ -22,6 +24,8 @@ _ONE_OF = (
     frozenset({"gpus", "gpus-per-node", "gpus-per-task", "gres"}),
 )
 """Where a step asks by one of these, what the script says by another counts no more."""
+_HERE = frozenset({"", ".", "$PWD", "${PWD}", "$SLURM_SUBMIT_DIR", "${SLURM_SUBMIT_DIR}"})
+"""The folder that a script is submitted from, as scripts write it."""
 _OWN_LAUNCHERS = {"torchrun", "accelerate"}
 
 
@@ -145,8 +149,7 @@ def array_requeue(view: View) -> Iterator[Finding]:
 def resubmits_itself(view: View) -> Iterator[Finding]:
     """A new job id knows nothing of the old one."""
     for command in view.script.commands:
-        again = any(word in {"$0", "${0}", "$BASH_SOURCE"} for word in command.words[1:])
-        if command.name == "sbatch" and again:
+        if command.name == "sbatch" and _submits(command, view.script.file):
             yield Finding(
                 "resubmits-itself",
                 command.line,
@@ -154,6 +157,16 @@ def resubmits_itself(view: View) -> Iterator[Finding]:
                 "use --requeue, and exec slurm-resilience run -- …",
             )
             return
+
+
+def _submits(sbatch: Command, file: str) -> bool:
+    """Whether it is handed the script that it stands in, by whatever name."""
+    if any(word in {"$0", "${0}", "$BASH_SOURCE"} for word in sbatch.words[1:]):
+        return True
+    words = [(word, sbatch.line) for word in sbatch.words[1:]]
+    named = parse(words, tool="sbatch").rest[:1]
+    folder, name = split(named[0]) if named else ("", "")
+    return bool(name) and name == basename(file) and (folder in _HERE or named[0] == file)
 
 
 def _step_options(view: View, launch: Launch) -> tuple[Option, ...]:

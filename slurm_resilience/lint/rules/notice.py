@@ -7,6 +7,7 @@ from slurm_resilience import lead
 from slurm_resilience.lint import asked
 from slurm_resilience.lint.facts import Command
 from slurm_resilience.lint.findings import Finding, Replace
+from slurm_resilience.lint.launches import Launch
 from slurm_resilience.lint.rules.rule import Rule
 from slurm_resilience.lint.shell import simple_commands
 from slurm_resilience.lint.view import View
@@ -54,15 +55,19 @@ def short_lead(view: View) -> Iterator[Finding]:
 def signal_past_run(view: View) -> Iterator[Finding]:
     """`slurm-resilience run` is the batch shell, and passes the notice on itself."""
     notice = asked.notice(view.script.options)
-    if notice and view.supervised and not notice.to_batch_shell:
+    launch = view.supervised
+    if notice and launch and not notice.to_batch_shell:
         line = view.line(notice.line)
+        # bash that has no trap for it and keeps its place would be killed by it.
+        heard = launch.command.is_exec or _can_exec(view, launch) or _traps(view, notice.name)
         better = re.sub(r"(--signal[=\s]\s*[\"']?)(?:R:)?(?=[A-Za-z0-9])", r"\1B:", line)
         yield Finding(
             "signal-past-run",
             notice.line,
             f"--signal={notice.name} without B: goes to the steps, not to slurm-resilience run",
-            f"write --signal=B:{notice.name}@{notice.lead_s}",
-            Replace(notice.line, better) if better != line else None,
+            f"write --signal=B:{notice.name}@{notice.lead_s}"
+            + ("" if heard else ", and exec before slurm-resilience run, as the last command"),
+            Replace(notice.line, better) if better != line and heard else None,
         )
 
 
@@ -79,15 +84,13 @@ def run_without_exec(view: View) -> Iterator[Finding]:
     name = notice.name if notice else BY_SITE
     if not _traps(view, name):
         line = view.line(launch.line)
-        alone = launch.command == view.script.commands[-1] and not launch.command.function
-        starts = line.startswith("slurm-resilience run")
         yield Finding(
             "run-without-exec",
             launch.line,
             f"bash gets {name}{'' if notice else ' where the site adds --signal'}, not"
             " slurm-resilience run",
             f"write exec before it: it takes bash's place; or trap {name}",
-            Replace(launch.line, f"exec {line}") if alone and starts else None,
+            Replace(launch.line, f"exec {line}") if _can_exec(view, launch) else None,
         )
 
 
@@ -187,6 +190,12 @@ def _is_unheard(view: View, notice: asked.Notice) -> bool:
     if view.supervised or not script.commands or any(one.is_exec for one in script.commands):
         return False
     return not _traps(view, notice.name)
+
+
+def _can_exec(view: View, launch: Launch) -> bool:
+    """Whether `exec` may simply be put before it: nothing comes behind it."""
+    alone = launch.command == view.script.commands[-1] and not launch.command.function
+    return alone and view.line(launch.line).startswith("slurm-resilience run")
 
 
 def _traps(view: View, signal: str) -> Sequence[Command]:

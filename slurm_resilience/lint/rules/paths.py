@@ -12,6 +12,8 @@ SAVE_OPTIONS = (
     "save", "save-dir", "save-path", "checkpoint-dir", "checkpoint-path", "checkpoints-dir",
     "checkpoint-folder", "checkpoints", "ckpt-dir", "ckpt-path", "default-root-dir",
 )  # fmt: skip
+OUTPUT_OPTIONS = ("output-dir",)
+"""Of Hugging Face's Trainer and its kin; where nothing else says where saves go, they go there."""
 DATA_OPTIONS = (
     "data-path", "data-dir", "data-root", "data", "dataset-path", "dataset-dir", "train-data",
     "train-data-path",
@@ -26,7 +28,7 @@ COPIES = frozenset({"cp", "rsync", "mv", "tar", "rclone", "aws", "gsutil", "sbca
 
 def checkpoint_on_node(view: View) -> Iterator[Finding]:
     """Not where something copies it away afterwards."""
-    for line, path in _named(view, SAVE_OPTIONS, _SAVE_VARIABLE):
+    for line, path in _saved(view):
         if _NODE_LOCAL.match(path) and not _is_copied(view, path):
             yield Finding(
                 "checkpoint-on-node",
@@ -45,7 +47,7 @@ def checkpoint_with_data(view: View) -> Iterator[Finding]:
         # A file system's own root, or `$SCRATCH` alone, holds everything.
         if path.strip("/").count("/")
     ]
-    for line, path in _named(view, SAVE_OPTIONS, _SAVE_VARIABLE):
+    for line, path in _saved(view):
         above = next((one for one in data if normpath(path).startswith(f"{one}/")), None)
         if above is not None:
             yield Finding(
@@ -55,6 +57,12 @@ def checkpoint_with_data(view: View) -> Iterator[Finding]:
                 "give them a disk of their own",
             )
             return
+
+
+def _saved(view: View) -> Iterator[tuple[int, str]]:
+    """Where checkpoints go."""
+    told = list(_named(view, SAVE_OPTIONS, _SAVE_VARIABLE))
+    yield from told or _named(view, OUTPUT_OPTIONS, _SAVE_VARIABLE)
 
 
 def _named(

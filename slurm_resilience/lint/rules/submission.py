@@ -9,6 +9,8 @@ from slurm_resilience.lint.options import Option
 from slurm_resilience.lint.rules.rule import Rule
 from slurm_resilience.lint.view import View
 
+MOST_UNREAD = 20
+"""Lines of one script that are named; who moves so many finds the others."""
 _PER_JOB = re.compile(r"%\d*[jJA]")
 _VARIABLE = re.compile(r"\$[\w{(]|`")
 
@@ -113,7 +115,7 @@ def variable_in_directive(view: View) -> Iterator[Finding]:
 def unread_directive(view: View) -> Iterator[Finding]:
     """sbatch stops reading at the first command, and wants `#SBATCH` at the start of the line."""
     # What another language writes about it (a test suite that makes scripts) is text.
-    for line in view.script.unread[:1] if view.script.is_shell else ():
+    for line in view.script.unread[:MOST_UNREAD] if view.script.is_shell else ():
         yield Finding(
             "unread-directive",
             line,
