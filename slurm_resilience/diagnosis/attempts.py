@@ -42,6 +42,11 @@ _LAUNCHED = re.compile(
     re.MULTILINE,
 )
 """What `bash -x` shows of a launcher."""
+_TOO_LATE = re.compile(
+    rb"^srun: [^\n]{0,256}(?:Job is pending execution|Expired or invalid job|already completing)[^\n]*\n?",
+    re.MULTILINE,
+)
+"""What srun says in a script that goes on for a moment though its job is requeued."""
 _EXITED = b": Exited with exit code "
 
 Read = Callable[[int, int], bytes]
@@ -123,11 +128,13 @@ def _begins_anew(behind: bytes, *, comes_again: bool) -> int | None:
         return 0
     if not comes_again:
         return None
-    if _LAUNCHED.search(behind):
-        traced = _TRACED.search(behind)
-        return traced.start() if traced else 0
-    if START.encode() in behind and _EXITED in behind and _fails_anew(lines):
-        return 0
+    dead = max((late.end() for late in _TOO_LATE.finditer(behind)), default=0)
+    if _LAUNCHED.search(behind, dead):
+        traced = _TRACED.search(behind, dead)
+        return traced.start() if traced else dead
+    said = behind[dead:]
+    if START.encode() in said and _EXITED in said and _fails_anew(said.split(b"\n")):
+        return dead
     return None
 
 

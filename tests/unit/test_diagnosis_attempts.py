@@ -28,6 +28,18 @@ REQUEUE, PREEMPTED = ended("JOB REQUEUE"), ended("PREEMPTION")
 LOST = ended("NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS")
 
 
+TOO_LATE = """\
+srun: got SIGCONT
+srun: error: n1: task 0: Terminated
++ echo 'loading checkpoint'
+loading checkpoint
++ srun python3 train.py
+srun: error: Unable to confirm allocation for job 1: Job is pending execution
+srun: Check SLURM_JOB_ID environment variable. Expired or invalid job 1
+"""
+"""Of a job that was requeued by Slurm 22.05: its script goes on until it is killed, too."""
+
+
 def diagnosed(directory: Path, log: str) -> Diagnosis:
     path = directory / "slurm-41.out"
     path.write_text(log)
@@ -42,9 +54,10 @@ def diagnosed(directory: Path, log: str) -> Diagnosis:
         (LOST + "loading checkpoint\n" + OOM + EXITED, "gpu-memory"),
         (ended("PREEMPTION", "STEP 41.0") + PREEMPTED + "+ export A=1\n+ srun python a.py\n" + KEY + EXITED, "user-error"),
         (ECC + REQUEUE + "+ /usr/bin/srun a\nstep 3\n" + PREEMPTED + EXITED, "slurm-preempted"),
+        (REQUEUE + TOO_LATE + "+ '[' -e x ']'\n+ srun python3 train.py\n" + KEY + EXITED, "user-error"),
         (ECC + REQUEUE + "srun: error: n2: task 1: Killed\n++ torchrun train.py\nhello\n", "unknown"),
     ],
-    ids=["xtrace", "traceback", "memory", "step and job", "ended again", "says nothing"],
+    ids=["xtrace", "traceback", "memory", "step and job", "ended again", "too late", "says nothing"],
 )  # fmt: skip
 def test_a_program_that_begins_again_is_a_new_attempt(
     tmp_path: Path, log: str, cause: str
@@ -62,8 +75,9 @@ def test_a_program_that_begins_again_is_a_new_attempt(
         (PREEMPTED + "step 10 loss 1\nstep 11 loss 1\nsaved\n", "slurm-preempted"),
         (PREEMPTED + KEY, "slurm-preempted"),
         (LOST, "node-failure"),
+        (REQUEUE + TOO_LATE, "slurm-requeued"),
     ],
-    ids=["interrupted", "peers", "trap", "last steps", "no exit", "nothing"],
+    ids=["interrupted", "peers", "trap", "last steps", "no exit", "nothing", "too late"],
 )  # fmt: skip
 def test_last_words_are_no_new_attempt(tmp_path: Path, log: str, cause: str) -> None:
     """Programs speak, and fail, while Slurm ends them."""

@@ -186,6 +186,7 @@ def test_an_error_of_cuda_is_known_by_its_name_and_by_its_text(
         "wandb: Network error resolved after 0:00:10, resuming normal operation.",
         "Reading /dev/shm/batch of shared memory",
         "    except MemoryError:",
+        "srun: error: Unable to confirm allocation for job 1: Job is pending execution",
         "ignoring MemoryError of one sample",
         "slurmstepd: task_p_pre_launch: Using sched_affinity for tasks",
         "srun: job 4711 queued and waiting for resources",

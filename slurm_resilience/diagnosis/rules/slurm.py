@@ -95,7 +95,8 @@ SLURM_CAUSES = (
         accuses="named",
     ),
     Row(
-        "slurm-controller-away", r"Unable to contact slurm controller|Unable to confirm allocation",
+        "slurm-controller-away", r"Unable to contact slurm controller"
+        r"|Unable to confirm allocation(?!.*: (?:Job is pending|Invalid job id|Job/step already))",
         "software", "same-nodes", "slurmctld did not answer when a step was to start",
         "ArjunaCluster/ArjunaUsers#100",
         "srun: error: Unable to confirm allocation for job 60564: Unable to contact slurm controller (connect failure)",
