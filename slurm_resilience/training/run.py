@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any
+from typing import Any, SupportsIndex
 
 import torch
 
@@ -26,6 +26,7 @@ from slurm_resilience.training.saver import Saver
 from slurm_resilience.training.schedule import Schedule
 from slurm_resilience.training.sound import Loss
 from slurm_resilience.training.state import captured
+from slurm_resilience.training.steps import misuse, whole
 from slurm_resilience.training.surroundings import Surroundings
 from slurm_resilience.watch.heartbeat import Phase
 
@@ -107,7 +108,7 @@ class Run:
         self._beat(Phase.START)
         return self._last + 1
 
-    def step(self, step: int, *, loss: float | torch.Tensor | None = None) -> bool:
+    def step(self, step: SupportsIndex, *, loss: float | torch.Tensor | None = None) -> bool:
         """
         Call after each step, on all ranks; True: everything is saved, leave the loop now.
 
@@ -116,8 +117,9 @@ class Run:
         """
         if os.getpid() != self._pid:
             return False
+        step = whole(step)
         if self._saver is None or step <= self._last:
-            raise UsageError(_misuse(step, self._last, restored=self._saver is not None))
+            raise UsageError(misuse(step, self._last, restored=self._saver is not None))
         if self.stopped:
             return True
         self._last = step
@@ -291,9 +293,3 @@ class Run:
 def _schedule(due: Due) -> Schedule:
     now, ends_at = time.monotonic(), time_limit(os.environ)
     return Schedule(due, now=now, ends_at=ends_at and ends_at - time.time() + now)
-
-
-def _misuse(step: int, last: int, *, restored: bool) -> str:
-    if not restored:
-        return "Run: call restore() before the first step(), and no step() after finish()"
-    return f"Run: step({step}) after step {last}: count the steps over the whole training"

@@ -7,6 +7,7 @@ import resource
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -354,6 +355,40 @@ def test_misuse_is_said(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="after step 5"):
         run.step(0)
     run.close()
+
+
+@pytest.mark.parametrize(
+    "step",
+    [1.0, "0", True, None, -1, 1 << 63, torch.tensor(1.5), torch.tensor([1, 2])],
+    ids=["float", "text", "bool", "None", "negative", "huge", "float tensor", "two"],
+)
+def test_a_step_that_is_no_number_is_refused(
+    tmp_path: Path,
+    step: Any,  # noqa: ANN401 - whatever a script may hand over
+) -> None:
+    """At once: each save would fail, hours later."""
+    run = Run(checkpoints=Checkpoints(tmp_path / "c"), state={"n": 1})
+    run.restore()
+
+    with pytest.raises(UsageError, match="a step is a whole number") as refused:
+        run.step(step)
+
+    run.close()
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", ["numpy.int64", "numpy.uint8", "torch.tensor"])
+def test_whole_numbers_of_other_kinds_count_as_steps(tmp_path: Path, kind: str) -> None:
+    """A counter may well be numpy's or torch's."""
+    module, _, name = kind.partition(".")
+    count = getattr(import_module(module), name)
+    run = Run(checkpoints=Checkpoints(tmp_path / "c", every_steps=1), state={"n": 1})
+    run.restore()
+    for step in range(2):
+        run.step(count(step))
+    run.finish()
+
+    assert steps_saved(tmp_path / "c") == [0, 1]
 
 
 def test_a_directory_that_cannot_be_used_is_refused_early(tmp_path: Path) -> None:

@@ -1,0 +1,34 @@
+"""The number that a training gives to each step: what counts as one, and what is said where none does."""
+
+import operator
+from typing import SupportsIndex
+
+from slurm_resilience.errors import UsageError
+from slurm_resilience.plain import plain
+
+MOST = 1 << 63
+"""The heartbeat has eight bytes for it."""
+
+
+def whole(step: SupportsIndex) -> int:
+    """
+    *step* as a number of Python's own: numpy's and torch's are whole as well, and no manifest takes them.
+
+    Raises `UsageError` where it is none.
+    """
+    try:
+        number = -1 if isinstance(step, bool) else int(operator.index(step))
+    except (TypeError, RuntimeError, ValueError):  # a tensor of several elements: not TypeError
+        number = -1
+    if not 0 <= number < MOST:
+        raise UsageError(
+            f"Run: step({plain(repr(step), most=80)}): a step is a whole number, 0 or more"
+        )
+    return number
+
+
+def misuse(step: int, last: int, *, restored: bool) -> str:
+    """Why *step* cannot follow on *last*, or comes too early."""
+    if not restored:
+        return "Run: call restore() before the first step(), and no step() after finish()"
+    return f"Run: step({step}) after step {last}: count the steps over the whole training"
