@@ -14,7 +14,7 @@ def available_bytes() -> int | None:
     return min(known, default=None)
 
 
-def room(limit: str, current: str, stat: str) -> int | None:
+def left_bytes(limit: str, current: str, stat: str) -> int | None:
     """
     Bytes left in a memory cgroup, from the texts of its files; None where it has no limit.
 
@@ -64,5 +64,5 @@ def _of_cgroup(directory: Path, limit: str, current: str) -> list[int]:
         texts = [(directory / name).read_text() for name in (limit, current, "memory.stat")]
     except OSError:  # a container shows only a part of them
         return []
-    found = room(*texts)
+    found = left_bytes(*texts)
     return [] if found is None else [found]

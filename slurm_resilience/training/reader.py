@@ -57,7 +57,7 @@ class Reader:
         except KeyError as error:
             raise CheckpointLoadError(f"{self.path} holds no tensor {name[:80]!r}") from error
 
-    def room(self, name: str) -> torch.Tensor:
+    def empty(self, name: str) -> torch.Tensor:
         """Host memory for a tensor; its content is to be `fill`ed in."""
         known = self.tensor(name)
         return torch.empty(known.sizes, dtype=dtype(known.dtype))
@@ -123,10 +123,10 @@ class _Source(NamedTuple):
     descriptor: int
     at: int
 
-    def fill(self, room: memoryview) -> None:
-        """Fill *room*."""
+    def fill(self, target: memoryview) -> None:
+        """Fill *target*."""
         try:
-            read_into(self.descriptor, room, self.at)
+            read_into(self.descriptor, target, self.at)
         except (OSError, EOFError) as error:
             raise CheckpointLoadError(f"{self.path}: {error}") from error
 
@@ -136,10 +136,10 @@ def _reads(
 ) -> Iterator[Callable[[], None]]:
     """What has to be done, in any order, to fill *target* from *piece*."""
     is_whole = tuple(item.lengths) == piece.sizes
-    if is_whole and (room := _memory(target, tensor)) is not None:
-        for start in range(0, len(room), BLOCK_BYTES):
+    if is_whole and (memory := _memory(target, tensor)) is not None:
+        for start in range(0, len(memory), BLOCK_BYTES):
             block = source._replace(at=source.at + start)
-            yield partial(block.fill, room[start : start + BLOCK_BYTES])
+            yield partial(block.fill, memory[start : start + BLOCK_BYTES])
     else:
         yield partial(_copy, source, piece, tensor, item, target)
 

@@ -15,8 +15,8 @@ from slurm_resilience.training import rng
 from slurm_resilience.training.environment import Environment, differences
 from slurm_resilience.training.peers import Peers
 from slurm_resilience.training.reader import Reader
-from slurm_resilience.training.rooms import rooms
 from slurm_resilience.training.state import State, Values, bare, is_shared, live_tensors
+from slurm_resilience.training.targets import made_for
 from slurm_resilience.training.tree import decoded
 
 log = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ def _put_back_part(state: State, name: str, values: Values, reader: Reader) -> N
     part = state[name]
     try:
         live = live_tensors(part, name)
-        value = _filled(values.parts[name], reader, live, rooms(part, name, reader))
+        value = _filled(values.parts[name], reader, live, made_for(part, name, reader))
         if isinstance(part, torch.nn.Module):
             bare(part).load_state_dict(value)
         elif is_shared(part) or hasattr(part, "load_state_dict"):
@@ -113,22 +113,22 @@ def _filled(
     data: bytes,
     reader: Reader,
     live: MutableMapping[str, torch.Tensor] | None = None,
-    rooms: Callable[[str], torch.Tensor] | None = None,
+    new: Callable[[str], torch.Tensor] | None = None,
 ) -> Any:  # noqa: ANN401 - anything
     targets: dict[str, torch.Tensor] = {}
     live = live or {}
-    new_room = rooms or reader.room
+    make = new or reader.empty
 
     def target(name: str) -> torch.Tensor:
-        room = live.pop(name, None)
-        if room is None:
-            room = new_room(name)
-        if tuple(room.shape) != reader.tensor(name).sizes:
+        found = live.pop(name, None)
+        if found is None:
+            found = make(name)
+        if tuple(found.shape) != reader.tensor(name).sizes:
             raise CheckpointLoadError(
                 f"{reader.path}: {name} has the shape {list(reader.tensor(name).sizes)}, "
-                f"this run's has {list(room.shape)}"
+                f"this run's has {list(found.shape)}"
             )
-        return targets.setdefault(name, room)
+        return targets.setdefault(name, found)
 
     value = decoded(data, target)
     if live:

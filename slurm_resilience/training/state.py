@@ -110,7 +110,7 @@ def _refuse_foreign_shards(name: str, part: object) -> None:
         raise UsageError(
             f"state {name} is in FullyShardedDataParallel; use fully_shard instead"
         )
-    # Would be saved well, and could not be put back: see `rooms`.
+    # Would be saved well, and could not be put back: see `targets`.
     if isinstance(part, torch.optim.Optimizer) and any(
         is_sharded(value) and value.shape != parameter.shape
         for parameter, values in part.state.items()

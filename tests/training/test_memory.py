@@ -8,7 +8,7 @@ import torch
 from slurm_resilience.checkpoint_files.listing import found
 from slurm_resilience.errors import CheckpointSaveError
 from slurm_resilience.training import Checkpoints, Run
-from slurm_resilience.training.memory import available_bytes, room
+from slurm_resilience.training.memory import available_bytes, left_bytes
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_the_room_in_a_memory_cgroup(
     limit: str, current: str, stat: str, left: int | None
 ) -> None:
     """What may still be taken; pages of files that nobody uses do not count."""
-    assert room(limit, current, stat) == left
+    assert left_bytes(limit, current, stat) == left
 
 
 def test_this_machine_tells_what_is_left() -> None:
