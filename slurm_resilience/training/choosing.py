@@ -69,13 +69,16 @@ def choose(
             log.warning("skipped %s: %s", path, why)
     if newest is None:
         _refuse(directory, here, unsound, is_damaged=bool(skipped), anew=anew)
-    else:
-        going = [*(entry for entry, _ in skipped), *here.unreadable] if nodes.leads else []
-        peers.each_at_length(lambda: _put_aside(going))
-    if nodes.leads:
-        # Not to be taken for the newest by a later attempt, nor for one of those to keep.
-        for path, why in parted.items():
-            _move(path, why)
+    going = [*(entry for entry, _ in skipped), *here.unreadable] if newest else []
+
+    def tidy() -> None:
+        if nodes.leads:
+            _put_aside(going)
+            # Not to be taken for the newest by a later attempt, nor for one of those to keep.
+            for path, why in parted.items():
+                _move(path, why)
+
+    peers.each_at_length(tidy)  # reads what it moves, and some of what was moved before
     if newest and newest.manifest and newest.manifest.poison and peers.rank == 0:
         log.warning(
             '%s: %s; restore(prefer="sound") goes back behind it',

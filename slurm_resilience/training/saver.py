@@ -9,7 +9,6 @@ import errno
 import logging
 import os
 import platform
-import shutil
 import time
 from collections.abc import Callable
 from concurrent import futures
@@ -19,9 +18,8 @@ from typing import NamedTuple
 import msgspec
 
 from slurm_resilience.checkpoint_files import keep
-from slurm_resilience.checkpoint_files.listing import directory_name, found, look
+from slurm_resilience.checkpoint_files.listing import directory_name, found
 from slurm_resilience.checkpoint_files.manifest import Manifest
-from slurm_resilience.checkpoint_files.quarantine import damage, set_aside
 from slurm_resilience.errors import (
     CheckpointError,
     CheckpointInUseError,
@@ -41,6 +39,7 @@ from slurm_resilience.training.state import State, Values, captured
 from slurm_resilience.training.writer import (
     Draft,
     Written,
+    clear,
     complete,
     drafts,
     give_name,
@@ -54,6 +53,8 @@ log = logging.getLogger(__name__)
 
 LOST_S = 10.0
 """For a save to end once ranks are lost: another's part may have been the last that it needed."""
+SHORT_S = 1.0
+"""A wait of which nothing is said."""
 NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 
 
@@ -180,10 +181,12 @@ class Saver:
             self.wait(final=True)
 
     def _wait_for_last(self, step: int) -> None:
+        since = time.monotonic()
+        if self._pending:
+            futures.wait([self._pending[1]], timeout=SHORT_S)
         if self.busy_with is None:
             self.wait()
             return
-        since = time.monotonic()
         level = self._peers.log_level(logging.WARNING)
         log.log(
             level, "the save of step %d is not done at step %d: waiting", self.busy_with, step
@@ -197,10 +200,23 @@ class Saver:
         if manifest.poison:
             log.log(
                 self._peers.log_level(logging.ERROR),
-                "step %d is saved, but %s; the last checkpoint without is kept, "
-                'restore(prefer="sound") goes back to it',
-                manifest.step, manifest.poison,
+                "step %d is saved, but %s; %s", manifest.step, manifest.poison, self._way_back(),
             )  # fmt: skip
+
+    def _way_back(self) -> str:
+        """What to do about a checkpoint with poison."""
+        try:
+            entries = found(self._directory)
+        except CheckpointError:
+            entries = []
+        sound = [
+            entry
+            for entry in entries
+            if entry.manifest and not entry.manifest.poison and entry.path not in self._unsound
+        ]
+        if not sound:
+            return "no checkpoint without is there to go back to: look for the cause now"
+        return 'the last checkpoint without is kept, restore(prefer="sound") goes back to it'
 
     def _not_saved(self, step: int, error: BaseException) -> CheckpointError:
         in_use = isinstance(error, CheckpointInUseError)
@@ -230,7 +246,7 @@ class Saver:
         except Exception as error:
             if nodes.leads:
                 self._unsound.add(path)
-                self._clear(unfinished, path, error)
+                clear(unfinished, path, error, self._confirm)
             raise
         if nodes.leads:
             self._unsound.discard(path)
@@ -277,19 +293,6 @@ class Saver:
     def _confirm(self) -> None:
         if self._claim:
             self._claim.confirm()
-
-    def _clear(self, unfinished: Path, path: Path, error: Exception) -> None:
-        """Take what a failed save left out of the way of those that are whole."""
-        shutil.rmtree(unfinished, ignore_errors=True)
-        if isinstance(error, CheckpointInUseError) or isinstance(error.__cause__, OSError):
-            return  # another's, gone, or not readable: no word on what lies there
-        try:
-            self._confirm()
-            entry = look(path)
-            if entry.manifest and damage(entry):
-                set_aside(path, str(error))
-        except (OSError, CheckpointError) as trouble:
-            log.warning("%s: cannot be put aside: %s", path, trouble)
 
     def _follow_up(self, manifest: Manifest) -> None:
         """What follows a save that is whole; nothing of it makes that a failed one."""

@@ -1,11 +1,12 @@
 """Putting a checkpoint on disk so that it is whole under its name, or not there."""
 
+import logging
 import os
 import platform
 import secrets
 import shutil
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,14 +18,16 @@ from slurm_resilience.checkpoint_files import manifest as manifests
 from slurm_resilience.checkpoint_files.blocks import write
 from slurm_resilience.checkpoint_files.digest import digest
 from slurm_resilience.checkpoint_files.keep import SAVING
-from slurm_resilience.checkpoint_files.listing import directory_name
+from slurm_resilience.checkpoint_files.listing import directory_name, look
 from slurm_resilience.checkpoint_files.manifest import File, Manifest, Part
-from slurm_resilience.checkpoint_files.quarantine import set_aside
-from slurm_resilience.errors import CheckpointError
+from slurm_resilience.checkpoint_files.quarantine import damage, set_aside
+from slurm_resilience.errors import CheckpointError, CheckpointInUseError
 from slurm_resilience.files import sync_directory
 from slurm_resilience.training.index import Piece, indexed
 from slurm_resilience.training.nodes import Nodes
 from slurm_resilience.training.state import Values
+
+log = logging.getLogger(__name__)
 
 
 class Written(NamedTuple):
@@ -128,6 +131,24 @@ def give_name(unfinished: Path, manifest: Manifest) -> None:
         if manifests.read(path) != manifest:
             raise
     sync_directory(path.parent)
+
+
+def clear(unfinished: Path, path: Path, error: Exception, confirm: Callable[[], None]) -> None:
+    """
+    Take what a failed save left out of the way of those that are whole.
+
+    *confirm* raises where the directory is another's by now: then what has the name is too.
+    """
+    shutil.rmtree(unfinished, ignore_errors=True)
+    if isinstance(error, CheckpointInUseError) or isinstance(error.__cause__, OSError):
+        return  # another's, gone, or not readable: no word on what lies there
+    try:
+        confirm()
+        entry = look(path)
+        if entry.manifest and damage(entry):
+            set_aside(path, str(error))
+    except (OSError, CheckpointError) as trouble:
+        log.warning("%s: cannot be put aside: %s", path, trouble)
 
 
 def read_back(path: Path, files: Mapping[str, File], manifest: Manifest | None) -> None:
