@@ -23,6 +23,7 @@ from slurm_resilience.checkpoint_files import manifest as manifests
 from slurm_resilience.checkpoint_files.blocks import in_threads
 from slurm_resilience.checkpoint_files.keep import SAVING, is_poisoned
 from slurm_resilience.checkpoint_files.listing import (
+    PREFIX,
     Found,
     Newer,
     directory_name,
@@ -44,7 +45,6 @@ from slurm_resilience.plain import plain
 
 log = logging.getLogger(__name__)
 
-PREFIX = "step-"
 FETCHING = f"{SAVING}copy-"
 COPYING = f"{SAVING}links-"
 

@@ -15,7 +15,7 @@ from slurm_resilience.errors import (
 )
 from slurm_resilience.plain import plain
 
-PATTERN = "step-*"
+PREFIX = "step-"
 MOST_SHOWN = 200
 
 
@@ -45,7 +45,7 @@ class Found(NamedTuple):
 
 def directory_name(step: int) -> str:
     """The name of the checkpoint of *step*; for people: order goes by the manifest."""
-    return f"step-{step:09d}"
+    return f"{PREFIX}{step:09d}"
 
 
 def found(directory: Path) -> list[Found]:
@@ -58,7 +58,9 @@ def found(directory: Path) -> list[Found]:
     try:
         if (directory / manifests.NAME).is_file():
             return [look(directory)]
-        names = sorted(path.name for path in directory.iterdir() if path.match(PATTERN))
+        names = sorted(
+            path.name for path in directory.iterdir() if path.name.startswith(PREFIX)
+        )
     except OSError as error:
         raise CheckpointPlaceError(f"{shown(directory)}: {error.strerror}") from error
     except ValueError as error:  # no name at all: a NUL in it

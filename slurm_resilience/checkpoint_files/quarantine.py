@@ -18,7 +18,14 @@ from pathlib import Path
 import msgspec
 
 from slurm_resilience.checkpoint_files.keep import QUARANTINE, remove
-from slurm_resilience.checkpoint_files.listing import Found, Newer, Unread, look, problems
+from slurm_resilience.checkpoint_files.listing import (
+    PREFIX,
+    Found,
+    Newer,
+    Unread,
+    look,
+    problems,
+)
 from slurm_resilience.errors import UntrustedFileError
 from slurm_resilience.files import read_bounded, replace, sync_directory
 
@@ -113,7 +120,7 @@ def _thin_out(quarantine: Path, *, newest: Path) -> None:
 
 def _step_in_name(aside: Path) -> int:
     # Not by the manifest, which may be what is damaged.
-    step = aside.name.removeprefix("step-").partition("-")[0]
+    step = aside.name.removeprefix(PREFIX).partition("-")[0]
     return int(step) if step.isdecimal() and len(step) <= MOST_DIGITS else -1
 
 
