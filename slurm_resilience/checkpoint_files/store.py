@@ -5,6 +5,7 @@ Whatever a backend raises becomes a `CheckpointCopyError` that names the URL. Cr
 are the backend's affair: for S3 the AWS variables and files.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +17,24 @@ BLOCK_BYTES = 8 << 20
 """Of each file under way, so many bytes are in memory."""
 INSTALL = "pip install 'slurm-resilience[remote]', and s3fs for s3:// or gcsfs for gs://"
 MOST_SHOWN = 300
+# One slash too few, and fsspec takes it for the name of a folder here.
+_URL = re.compile(r"([a-z][a-z0-9+.-]*(?:::[a-z][a-z0-9+.-]*)*)://(?:[^/\s]|(?<=file://)/)")
+
+
+def check_url(url: object) -> None:
+    """Raise `UsageError` where *url* is none, or of a kind that fsspec does not know."""
+    told = plain(str(url), most=MOST_SHOWN)
+    if not isinstance(url, str) or not (kind := _URL.match(url)):
+        raise UsageError(
+            f"copies to {told}: that is no URL; s3://bucket/path is one, or file:///path"
+        )
+    try:
+        from fsspec import available_protocols  # noqa: PLC0415 - only who copies needs it
+    except ImportError as error:
+        raise UsageError(f"copies to {told} need fsspec: {INSTALL}") from error
+    known = available_protocols()
+    if unknown := [name for name in kind[1].split("::") if name not in known]:
+        raise UsageError(f"copies to {told}: fsspec knows no {unknown[0]!r}; {INSTALL}")
 
 
 class Foreign(Exception):  # noqa: N818 - carries an error, is none
@@ -30,11 +49,10 @@ class Store:
     """Files by name beneath a URL."""
 
     def __init__(self, url: str) -> None:
-        """Raises `UsageError` where no backend is installed for it."""
-        try:
-            from fsspec.core import url_to_fs  # noqa: PLC0415 - only who copies needs it
-        except ImportError as error:
-            raise UsageError(f"copies to {plain(url)} need fsspec: {INSTALL}") from error
+        """Raises `UsageError` where it is no URL, or no backend is installed for it."""
+        check_url(url)
+        from fsspec.core import url_to_fs  # noqa: PLC0415 - only who copies needs it
+
         self.url = url.rstrip("/")
         try:
             # Listings of an earlier moment would hide what is there now.

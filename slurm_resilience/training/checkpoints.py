@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 from slurm_resilience.checkpoint_files.keep import remove_unfinished
 from slurm_resilience.checkpoint_files.owner import Claim, owner
+from slurm_resilience.checkpoint_files.store import check_url
 from slurm_resilience.errors import ResilienceError, UsageError
 from slurm_resilience.training.due import Due
 from slurm_resilience.training.nodes import Nodes, usable
@@ -67,6 +68,8 @@ class Checkpoints:
                 raise UsageError(f"Checkpoints: {name} is {value!r}; it has to be 1 or more")
         if self.every_minutes is not None and not self.every_minutes > 0:
             raise UsageError(f"Checkpoints: every_minutes is {self.every_minutes!r}")
+        if self.copies is not None:
+            check_url(self.copies)
         if self.if_busy not in {"wait", "skip"}:
             raise UsageError(
                 f'Checkpoints: if_busy is {self.if_busy!r}; it has to be "wait" or "skip"'

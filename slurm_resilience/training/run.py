@@ -25,7 +25,7 @@ from slurm_resilience.training.restoring import put_back
 from slurm_resilience.training.saver import Saver
 from slurm_resilience.training.schedule import Schedule
 from slurm_resilience.training.sound import Loss
-from slurm_resilience.training.state import captured
+from slurm_resilience.training.state import captured, has_names
 from slurm_resilience.training.steps import misuse, whole
 from slurm_resilience.training.surroundings import Surroundings
 from slurm_resilience.watch.heartbeat import Phase
@@ -53,7 +53,7 @@ class Run:
         timeout_minutes: float = 30.0,
     ) -> None:
         """Raises `UsageError` where the state has no names or the ranks are not connected."""
-        if not state or not all(isinstance(name, str) for name in state):
+        if not has_names(state):
             raise UsageError('Run: state is a dict with names, {"model": model, …}')
         self.state = state
         self.stopped = False

@@ -41,6 +41,15 @@ class Captured(NamedTuple):
     """Names of tensors that may hold neither NaN nor infinity."""
 
 
+def has_names(state: object) -> TypeGuard[State]:
+    """Whether *state* can be one: it has names, and what they name can be changed."""
+    return (
+        isinstance(state, MutableMapping)
+        and bool(state)
+        and all(isinstance(name, str) for name in state)
+    )
+
+
 def captured(state: State, *, rank: int) -> Captured:
     """
     *state* and the random number generators of this rank.

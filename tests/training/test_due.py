@@ -9,7 +9,7 @@ import torch
 
 from slurm_resilience.checkpoint_files.listing import found
 from slurm_resilience.lead import needed_s
-from slurm_resilience.training import Checkpoints, Run
+from slurm_resilience.training import Checkpoints, Run, saver
 from slurm_resilience.training.due import END_VARIABLE, Due, is_late, time_limit
 from slurm_resilience.training.schedule import FIRST_SAVE_S, Schedule
 from tests.training import jobs
@@ -171,10 +171,15 @@ def large() -> dict[str, object]:
     return {"x": torch.zeros(40_000_000)}
 
 
+@pytest.mark.parametrize("is_long", [True, False], ids=["long", "short"])
 def test_a_save_that_is_not_done_is_waited_for(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    is_long: bool,  # noqa: FBT001 - a row of the table
 ) -> None:
-    """By default what is due is saved, whatever it costs; the wait is said."""
+    """By default what is due is saved, whatever it costs; a wait that anybody would notice is said."""
+    monkeypatch.setattr(saver, "SHORT_S", 0.0 if is_long else 60.0)
     run = Run(checkpoints=Checkpoints(tmp_path / "c", every_steps=1), state=large())
     run.restore()
     run.step(0)
@@ -182,8 +187,8 @@ def test_a_save_that_is_not_done_is_waited_for(
     run.finish()
 
     assert steps_saved(tmp_path / "c") == [0, 1]
-    assert "the save of step 0 is not done at step 1: waiting" in caplog.text
-    assert "s for it" in caplog.text
+    assert ("the save of step 0 is not done at step 1: waiting" in caplog.text) == is_long
+    assert ("s for it" in caplog.text) == is_long
 
 
 def test_a_training_that_would_rather_go_on_skips_a_save(

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -319,7 +320,9 @@ def test_a_wrapped_model_restores_into_a_bare_one(tmp_path: Path) -> None:
     "wrong",
     [{"keep": 0}, {"keep": None}, {"keep_copies": None}, {"copy_every_minutes": None},
      {"every_steps": 0}, {"every_steps": 1.5}, {"every_minutes": 0.0},
-     {"every_minutes": float("nan")}, {"every_steps": None, "every_minutes": None}],
+     {"every_minutes": float("nan")}, {"every_steps": None, "every_minutes": None},
+     {"copies": "s3:/bucket"}, {"copies": "s3//bucket"}, {"copies": "/mnt/copies"},
+     {"copies": "s3:///path"}, {"copies": "s4://bucket/x"}, {"copies": ""}, {"copies": Path("/x")}],
 )  # fmt: skip
 def test_nonsense_is_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
     """Settings that would save nothing, or keep nothing, never start a training."""
@@ -347,6 +350,9 @@ def test_misuse_is_said(tmp_path: Path) -> None:
     """No restore, a step counter that starts again, a state without names."""
     with pytest.raises(UsageError, match="names"):
         Run(checkpoints=Checkpoints(tmp_path / "c"), state={})
+    for odd in ([], ["model"], "model", nn.Linear(1, 1), MappingProxyType({"n": 1}), {1: 1}):
+        with pytest.raises(UsageError, match="names"):
+            Run(checkpoints=Checkpoints(tmp_path / "c"), state=odd)  # type: ignore[arg-type]
     run = Run(checkpoints=Checkpoints(tmp_path / "c"), state={"n": 1})
     with pytest.raises(UsageError, match="restore"):
         run.step(0)

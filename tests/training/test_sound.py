@@ -111,6 +111,24 @@ def test_a_poisoned_state_is_marked_where_it_is_saved(
     assert (f"step 0 is saved, but {says}" in caplog.text) == bool(says)
 
 
+@pytest.mark.parametrize("has_sound", [True, False], ids=["sound before", "none"])
+def test_a_way_back_is_named_where_there_is_one(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    has_sound: bool,  # noqa: FBT001 - a row of the table
+) -> None:
+    """A poisoned first save leaves nothing to go back to."""
+    run = Run(checkpoints=Checkpoints(tmp_path / "c", every_steps=1), state={"n": 1})
+    run.restore()
+    if has_sound:
+        run.step(0, loss=1.0)
+    run.step(1, loss=NAN)
+    run.finish()
+
+    assert ("goes back to it" in caplog.text) == has_sound
+    assert ("no checkpoint without is there" in caplog.text) != has_sound
+
+
 @pytest.mark.parametrize(
     ("loss", "is_poison"),
     [(0.5, False), (None, False), (NAN, True), (torch.tensor(-INFINITY), True),
