@@ -1,5 +1,5 @@
 """
-Copies of checkpoints in object storage, whole at any instant, and the way back from there.
+Copies of checkpoints in object storage, whole at any instant; see `fetching` for the way back.
 
     <url>/step-000000499-5d0c1f2a/     the step, and the digest of the manifest
         index.json, rank-…             first
@@ -28,24 +28,18 @@ from slurm_resilience.checkpoint_files.listing import (
     Newer,
     directory_name,
     found,
-    look,
-    problems,
 )
 from slurm_resilience.checkpoint_files.manifest import File, Manifest
-from slurm_resilience.checkpoint_files.quarantine import set_aside
 from slurm_resilience.checkpoint_files.store import BLOCK_BYTES, Foreign, Store
 from slurm_resilience.errors import (
     CheckpointCopyError,
     CheckpointLoadError,
-    CheckpointPlaceError,
     CheckpointVersionError,
 )
-from slurm_resilience.files import sync_directory
 from slurm_resilience.plain import plain
 
 log = logging.getLogger(__name__)
 
-FETCHING = f"{SAVING}copy-"
 COPYING = f"{SAVING}links-"
 
 
@@ -110,57 +104,6 @@ def copy_newest(directory: Path, store: Store, *, keep: int) -> str:
             return name
 
 
-def fetch_named(store: Store, name: str, directory: Path) -> Path:
-    """
-    Bring one copy back into *directory*; where it lies now. What has its name there is put aside,
-    unless it is the same, and sound.
-
-    Raises as `fetch_newest`.
-    """
-    copy = next((copy for copy in copied(store) if copy.name == name), None)
-    if copy is None:
-        raise CheckpointCopyError(f"{store.url}: there is no whole copy {plain(name)!r}")
-    _check_room(directory, copy.manifest)
-    try:
-        return _fetch(store, copy, directory)
-    except CheckpointLoadError as error:
-        raise CheckpointCopyError(f"{store.url}/{copy.name}: {error}") from error
-
-
-def fetch_newest(store: Store, directory: Path) -> Path | None:
-    """
-    Bring the newest whole copy back into *directory*; where it lies now, None: nothing there has a
-    manifest.
-
-    Raises `CheckpointCopyError` where something has and none verifies, where a newer version of this
-    package wrote some of it, or the storage fails; `CheckpointPlaceError` where there is no room.
-    """
-    copies, unfit = stored(store)
-    for name, why in unfit.items():
-        if isinstance(why, Newer):
-            raise CheckpointCopyError(
-                f"{store.url}/{name}: {why}; install that one, or move it away"
-            )
-    unfit = dict(unfit)
-    for copy in copies:
-        _check_room(directory, copy.manifest)
-        try:
-            path = _fetch(store, copy, directory)
-        except CheckpointLoadError as error:
-            log.warning("%s/%s: %s", store.url, copy.name, error)
-            unfit[copy.name] = str(error)
-        else:
-            if any(name > copy.name for name in unfit):
-                log.warning("%s: an older copy is used: %s", store.url, copy.name)
-            return path
-    for name, why in unfit.items():
-        raise CheckpointCopyError(
-            f"{store.url}: none of the {len(unfit)} copies there is sound ({name}: {why}); to begin "
-            "anew, move them away"
-        )
-    return None
-
-
 def _look(store: Store, name: str) -> Copy | None:
     sizes = store.sizes(name)
     if manifests.NAME not in sizes:
@@ -206,7 +149,7 @@ def _copy(files: Path, manifest: Manifest, store: Store) -> str:
         return name
 
     def send(file: str) -> None:
-        sent = _Counted(_local(files / file))
+        sent = Counted(_local(files / file))
         store.write(f"{name}/{file}", sent)
         if sent.file != manifest.files[file]:
             raise CheckpointLoadError(f"{file} is damaged: its digest differs")
@@ -245,63 +188,6 @@ def _is_part(store: Store, name: str) -> bool:
     return manifests.NAME not in store.sizes(name)
 
 
-def _fetch(store: Store, copy: Copy, directory: Path) -> Path:
-    path = directory / directory_name(copy.manifest.step)
-    there = look(path)
-    if isinstance(there.problem, Newer):
-        raise CheckpointPlaceError(f"{path}: {there.problem}; move it away")
-    if there.manifest == copy.manifest and not any(problems(there)):
-        return path
-    unfinished = directory / f"{FETCHING}{path.name}-{secrets.token_hex(8)}"
-    unfinished.mkdir()
-    try:
-
-        def receive(file: str) -> None:
-            known = copy.manifest.files[file]
-            received = _Counted(store.blocks(f"{copy.name}/{file}"))
-            _write(unfinished / file, received, most_bytes=known.size_bytes)
-            if received.file != known:
-                raise CheckpointLoadError(f"{file} is damaged: its digest differs")
-
-        in_threads(receive, list(copy.manifest.files))
-        sealed = manifests.encoded(copy.manifest)
-        _write(unfinished / manifests.NAME, iter([sealed]), most_bytes=len(sealed))
-        sync_directory(unfinished)
-        if os.path.lexists(path):
-            set_aside(path, "a copy of its step was fetched")
-        unfinished.rename(path)
-        sync_directory(directory)
-    except OSError as error:
-        raise CheckpointPlaceError(f"{unfinished}: {error.strerror}") from error
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
-    return path
-
-
-def _write(path: Path, blocks: Iterable[bytes], *, most_bytes: int) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-    with os.fdopen(descriptor, "wb", buffering=0) as file:
-        written = 0
-        for block in blocks:
-            written += len(block)
-            if written > most_bytes:
-                raise CheckpointLoadError(f"{path.name} is longer than its manifest says")
-            rest = memoryview(block)
-            while rest:
-                rest = rest[file.write(rest) :]
-        os.fsync(descriptor)
-
-
-def _check_room(directory: Path, manifest: Manifest) -> None:
-    free = os.statvfs(directory)
-    free_bytes = free.f_bavail * free.f_frsize
-    if manifest.size_bytes > free_bytes:
-        raise CheckpointPlaceError(
-            f"{directory} has {free_bytes >> 20} MiB free, the copy of step {manifest.step} needs "
-            f"{manifest.size_bytes >> 20}: make room, or give Checkpoints(...) another directory"
-        )
-
-
 def _local(path: Path) -> Iterator[bytes]:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -312,7 +198,7 @@ def _local(path: Path) -> Iterator[bytes]:
         raise Foreign(error) from error
 
 
-class _Counted(Iterable[bytes]):
+class Counted(Iterable[bytes]):
     """Blocks that pass, and what they were together."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:

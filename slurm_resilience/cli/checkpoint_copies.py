@@ -9,12 +9,8 @@ import select
 import sys
 from pathlib import Path
 
-from slurm_resilience.checkpoint_files.copies import (
-    copy_newest,
-    fetch_named,
-    fetch_newest,
-    stored,
-)
+from slurm_resilience.checkpoint_files.copies import copy_newest, stored
+from slurm_resilience.checkpoint_files.fetching import fetch_named, fetch_newest
 from slurm_resilience.checkpoint_files.listing import shown
 from slurm_resilience.checkpoint_files.pruning import unowned
 from slurm_resilience.checkpoint_files.store import Store
