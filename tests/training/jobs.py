@@ -474,7 +474,7 @@ def fetching_slowly(directory: Path, copies: Path) -> str:
 
 def with_much(directory: Path, size_bytes: int) -> str:
     """What `finish` says to a state of that size, none of which is ever touched."""
-    state = {"x": torch.zeros(1, dtype=torch.uint8).expand(size_bytes)}
+    state = {"x": torch.empty(size_bytes, dtype=torch.uint8)}
     run = Run(checkpoints=Checkpoints(directory), state=state)
     run.restore()
     run.step(0)
