@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,17 @@ from slurm_resilience.training import rng
 from slurm_resilience.training.environment import Environment, differences
 from slurm_resilience.training.peers import Peers
 from slurm_resilience.training.reader import Reader
-from slurm_resilience.training.state import State, Values, bare, is_shared, live_tensors
+from slurm_resilience.training.state import UNFIT, State, Values, bare, live_tensors
 from slurm_resilience.training.targets import made_for
 from slurm_resilience.training.tree import decoded
 
 log = logging.getLogger(__name__)
 
-UNFIT = (RuntimeError, ValueError, LookupError, TypeError, AttributeError, AssertionError)
-"""What torch and users' `load_state_dict` raise for a state that is not theirs."""
+OF_SCHEDULERS = {
+    "params", "param_names",
+    "initial_lr", "max_lr", "min_lr", "base_momentum", "max_momentum", "swa_lr",
+}  # fmt: skip
+"""What torch and its schedulers add to an optimizer's groups."""
 
 
 def put_back(state: State, entry: Found, peers: Peers, environment: Environment | None) -> None:
@@ -97,7 +100,10 @@ def _put_back_part(state: State, name: str, values: Values, reader: Reader) -> N
         value = _filled(values.parts[name], reader, live, made_for(part, name, reader))
         if isinstance(part, torch.nn.Module):
             bare(part).load_state_dict(value)
-        elif is_shared(part) or hasattr(part, "load_state_dict"):
+        elif isinstance(part, torch.optim.Optimizer):
+            _refuse_another_kind(part, value["param_groups"], f"{reader.path}: {name!r}")
+            part.load_state_dict(value)
+        elif hasattr(part, "load_state_dict"):
             part.load_state_dict(value)
         elif isinstance(part, torch.Tensor):
             with torch.no_grad():
@@ -107,6 +113,26 @@ def _put_back_part(state: State, name: str, values: Values, reader: Reader) -> N
     except UNFIT as error:
         why = " ".join(str(error).split())
         raise CheckpointLoadError(f"{reader.path}: {name!r} does not fit: {why}") from error
+
+
+def _refuse_another_kind(
+    part: torch.optim.Optimizer, saved: Sequence[Mapping[str, object]], what: str
+) -> None:
+    """
+    Raise where each of two optimizers has settings that the other has not: torch loads them all the same.
+
+    A newer torch has more of them, and a scheduler adds its own: these are on one side alone.
+    """
+    for group, then in zip(
+        part.param_groups, saved, strict=False
+    ):  # torch compares their number
+        lacks = sorted(part.defaults.keys() - then.keys())
+        knows_not = sorted(then.keys() - group.keys() - OF_SCHEDULERS)
+        if lacks and knows_not:
+            raise CheckpointLoadError(
+                f"{what} is of another optimizer than this run's {type(part).__name__}: it has "
+                f"{plain(knows_not[0], most=80)}, and no {lacks[0]}"
+            )
 
 
 def _filled(

@@ -104,9 +104,13 @@ def _look_for(size_bytes: int, ranks: int) -> None:
     available = available_bytes()
     if available is not None and needed > available:
         raise CheckpointError(
-            f"{needed / GIB:.1f} GiB are needed on this node ({ranks} ranks), "
-            f"{available / GIB:.1f} GiB are left to this job"
+            f"{_spelled(needed)} are needed on this node ({ranks} ranks), "
+            f"{_spelled(available)} are left to this job"
         )
+
+
+def _spelled(size_bytes: int) -> str:
+    return f"{size_bytes / GIB:.1f} GiB" if size_bytes >= GIB else f"{size_bytes >> 20} MiB"
 
 
 def _cuda() -> Any:  # noqa: ANN401 - a module made by the binding

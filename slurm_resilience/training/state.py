@@ -22,6 +22,10 @@ from slurm_resilience.training.tree import encoded
 State = MutableMapping[str, Any]
 
 
+UNFIT = (RuntimeError, ValueError, LookupError, TypeError, AttributeError, AssertionError)
+"""What torch and users' `state_dict` and `load_state_dict` raise where something is not theirs."""
+
+
 class Values(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All of one rank that is not a tensor; the content of its `.values` file."""
 
@@ -60,18 +64,21 @@ def captured(state: State, *, rank: int) -> Captured:
     parts: dict[str, bytes] = {}
     guarded: set[str] = set()
     for name, part in state.items():
-        before = set(tensors.by_name) if isinstance(part, torch.optim.Optimizer) else None
+        before = set(tensors.by_name)
         _refuse_foreign_shards(name, part)
         place = name if is_shared(part) else f"{name}@{rank}"
         try:
             parts[name] = encoded(contents(part), place, tensors.keep)
-        except RuntimeError as error:
+        except UNFIT as error:
             why = " ".join(str(error).split())
             raise UsageError(f"state {name}: its state_dict() fails: {why}") from error
         if isinstance(part, torch.nn.Module):
             guarded |= {f"{name}/{key}" for key, _ in bare(part).named_parameters()}
-        elif before is not None:
+        elif isinstance(part, torch.optim.Optimizer):
             guarded |= tensors.by_name.keys() - before
+        if isinstance(part, torch.nn.Module | torch.Tensor):  # which are filled in place
+            for key in sorted(tensors.by_name.keys() - before):
+                _refuse_overlap(key, tensors.by_name[key])
     generators = encoded(rng.captured(), f"@{rank}", tensors.keep)
     return Captured(Values(parts, generators), tensors.by_name, frozenset(guarded))
 
@@ -109,6 +116,18 @@ def bare(module: torch.nn.Module) -> torch.nn.Module:
 def is_sharded(value: object) -> TypeGuard[torch.Tensor]:
     """Whether *value* is a DTensor, whose module has moved between versions of torch."""
     return isinstance(value, torch.Tensor) and hasattr(value, "device_mesh")
+
+
+def _refuse_overlap(name: str, tensor: torch.Tensor) -> None:
+    # As torch sees it: it would not write to one.
+    if is_sharded(tensor) or not tensor.numel():
+        return
+    sides = zip(tensor.shape, tensor.stride(), strict=True)
+    if any(size > 1 and stride == 0 for size, stride in sides):
+        raise UsageError(
+            f"state {name} has elements that share memory (expand), and could not be restored; "
+            "give it a memory of its own: .clone()"
+        )
 
 
 def _refuse_foreign_shards(name: str, part: object) -> None:

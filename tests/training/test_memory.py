@@ -42,7 +42,7 @@ def test_this_machine_tells_what_is_left() -> None:
 def test_a_state_larger_than_memory_is_not_saved_and_said(tmp_path: Path) -> None:
     """No page of it is touched, the process lives, and the line has both figures."""
     vast = torch.zeros(1).expand(1 << 44)  # 64 TiB
-    run = Run(checkpoints=Checkpoints(tmp_path / "c"), state={"x": vast})
+    run = Run(checkpoints=Checkpoints(tmp_path / "c"), state={"x": [vast]})
     run.restore()
     run.step(0)
 
