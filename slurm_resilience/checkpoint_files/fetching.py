@@ -38,7 +38,6 @@ def fetch_named(store: Store, name: str, directory: Path) -> Path:
     copy = next((copy for copy in copied(store) if copy.name == name), None)
     if copy is None:
         raise CheckpointCopyError(f"{store.url}: there is no whole copy {plain(name)!r}")
-    _check_room(directory, copy.manifest)
     try:
         return _fetch(store, copy, directory)
     except CheckpointLoadError as error:
@@ -61,10 +60,9 @@ def fetch_newest(store: Store, directory: Path) -> Path | None:
             )
     unfit = dict(unfit)
     for copy in copies:
-        _check_room(directory, copy.manifest)
         try:
             path = _fetch(store, copy, directory)
-        except CheckpointLoadError as error:
+        except CheckpointLoadError as error:  # noqa: PERF203 - each by itself
             log.warning("%s/%s: %s", store.url, copy.name, error)
             unfit[copy.name] = str(error)
         else:
@@ -79,13 +77,21 @@ def fetch_newest(store: Store, directory: Path) -> Path | None:
     return None
 
 
+def remove_cut_off(directory: Path) -> None:
+    """Delete what fetches that were killed have left; for who keeps jobs out of *directory*."""
+    for left in directory.glob(f"{FETCHING}*"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
 def _fetch(store: Store, copy: Copy, directory: Path) -> Path:
     path = directory / directory_name(copy.manifest.step)
     there = look(path)
     if isinstance(there.problem, Newer):
         raise CheckpointPlaceError(f"{path}: {there.problem}; move it away")
     if there.manifest == copy.manifest and not any(problems(there)):
+        log.info("%s is there already: nothing to fetch", path)
         return path
+    _check_room(directory, copy.manifest)
     unfinished = directory / f"{FETCHING}{path.name}-{secrets.token_hex(8)}"
     unfinished.mkdir()
     try:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from slurm_resilience.checkpoint_files.copies import copy_newest, stored
-from slurm_resilience.checkpoint_files.fetching import fetch_named, fetch_newest
+from slurm_resilience.checkpoint_files.fetching import fetch_named, fetch_newest, remove_cut_off
 from slurm_resilience.checkpoint_files.listing import shown
 from slurm_resilience.checkpoint_files.pruning import unowned
 from slurm_resilience.checkpoint_files.store import Store
@@ -83,6 +83,7 @@ def fetch_(arguments: argparse.Namespace) -> int:
     """Bring one back."""
     store = _store(arguments)
     with unowned(arguments.directory):
+        remove_cut_off(arguments.directory)
         if arguments.name is None:
             path = fetch_newest(store, arguments.directory)
         else:

@@ -263,6 +263,25 @@ def test_what_is_there_already_is_not_fetched_again(store: Store, directory: Pat
     assert not list(problems(look(path)))
 
 
+def test_fetch_says_what_is_there_and_removes_what_was_cut_off(
+    directory: Path, tmp_path: Path
+) -> None:
+    """A fetch that was killed has left the room of a checkpoint taken."""
+    url = f"file://{tmp_path}/copies"
+    copy_newest(directory, Store(url), keep=2)
+    left = directory / ".saving-copy-step-000000005-0a"
+    left.mkdir()
+
+    ended = subprocess.run(
+        [sys.executable, "-m", "slurm_resilience", "checkpoint", "fetch", url, str(directory)],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+
+    assert ended.returncode == 0
+    assert "is there already" in ended.stderr
+    assert not left.exists()
+
+
 def test_a_copy_without_its_manifest_is_none_and_goes_with_the_next(
     store: Store, directory: Path
 ) -> None:
