@@ -33,7 +33,7 @@ from slurm_resilience.training.environment import Environment
 from slurm_resilience.training.index import Piece
 from slurm_resilience.training.peers import Failure, Peers
 from slurm_resilience.training.planning import Planning
-from slurm_resilience.training.sound import Loss, poison_in, poison_of
+from slurm_resilience.training.sound import Loss, poison_in, poison_of, way_back
 from slurm_resilience.training.staging import Staging
 from slurm_resilience.training.state import State, Values, captured
 from slurm_resilience.training.writer import (
@@ -200,23 +200,8 @@ class Saver:
         if manifest.poison:
             log.log(
                 self._peers.log_level(logging.ERROR),
-                "step %d is saved, but %s; %s", manifest.step, manifest.poison, self._way_back(),
+                "step %d is saved, but %s; %s", manifest.step, manifest.poison, way_back(self._directory, self._unsound),
             )  # fmt: skip
-
-    def _way_back(self) -> str:
-        """What to do about a checkpoint with poison."""
-        try:
-            entries = found(self._directory)
-        except CheckpointError:
-            entries = []
-        sound = [
-            entry
-            for entry in entries
-            if entry.manifest and not entry.manifest.poison and entry.path not in self._unsound
-        ]
-        if not sound:
-            return "no checkpoint without is there to go back to: look for the cause now"
-        return 'the last checkpoint without is kept, restore(prefer="sound") goes back to it'
 
     def _not_saved(self, step: int, error: BaseException) -> CheckpointError:
         in_use = isinstance(error, CheckpointInUseError)

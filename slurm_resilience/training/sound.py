@@ -8,8 +8,12 @@ mask, or the best loss so far, may well be infinite.
 
 import math
 from collections.abc import Collection, Iterable
+from pathlib import Path
 
 import torch
+
+from slurm_resilience.checkpoint_files.listing import found
+from slurm_resilience.errors import CheckpointError
 
 Loss = float | torch.Tensor | None
 
@@ -34,3 +38,19 @@ def poison_in(tensors: Iterable[tuple[str, torch.Tensor]], guarded: Collection[s
             if not math.isfinite(least) or not math.isfinite(most):
                 return f"{name} holds NaN or infinity"
     return ""
+
+
+def way_back(directory: Path, unsound: Collection[Path]) -> str:
+    """What to do about a checkpoint with poison."""
+    try:
+        entries = found(directory)
+    except CheckpointError:
+        entries = []
+    sound = [
+        entry
+        for entry in entries
+        if entry.manifest and not entry.manifest.poison and entry.path not in unsound
+    ]
+    if not sound:
+        return "no checkpoint without is there to go back to: look for the cause now"
+    return 'the last checkpoint without is kept, restore(prefer="sound") goes back to it'
