@@ -4,12 +4,12 @@ import os
 import re
 import shutil
 import signal
-import time
 from pathlib import Path
 
 from slurm_resilience.incident import Incident
 from slurm_resilience.run_directory import attempt_directory, read_incident
 from testbed import Cluster
+from tests.cluster.waiting import next_second
 
 PROGRAM = Path(__file__).parent / "programs" / "rank.py"
 CONFIG = "watch: {stall_s: 4, report_s: 0.5, silent_s: 30, lost_s: 2, grace_s: 1, claim_s: 1}\n"
@@ -72,8 +72,7 @@ class Stepping:
     def start_next_attempt(self) -> None:
         """Lift Slurm's delay, as the controller does; not in the second in which it ended."""
         self.wait_for_state("PENDING")
-        ended = time.time()
-        self.cluster.wait_for(lambda: time.time() > ended + 1, describe="the next second")
+        next_second(self.cluster)
         self.cluster.run(["scontrol", "update", f"JobId={self.id}", "StartTime=now"])
         self.wait_for_text("attempt 1 of job")
 

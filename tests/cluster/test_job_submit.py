@@ -9,6 +9,7 @@ import pytest
 
 from testbed import Cluster
 from testbed.layout import CHECKOUT
+from tests.cluster.waiting import next_second
 from tests.missing import missing
 
 pytestmark = pytest.mark.cluster
@@ -275,6 +276,7 @@ def test_output_is_appended_to_over_a_requeue(site: Cluster) -> None:
         await_words(site, name, "attempt 0")
         site.run(["scontrol", "requeue", job])
         site.wait_for_job(job, "PENDING")
+        next_second(site)
         site.run(["scontrol", "update", f"JobId={job}", "StartTime=now"])
         await_words(site, name, "attempt 1")
 

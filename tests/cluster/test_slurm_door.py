@@ -10,6 +10,7 @@ from slurm_resilience.slurm.door import Slurm
 from slurm_resilience.slurm.values import Job
 from testbed import Cluster
 from tests.cluster.doors import commands
+from tests.cluster.waiting import next_second
 
 pytestmark = pytest.mark.cluster
 
@@ -47,9 +48,7 @@ def test_a_job_from_start_to_next_start(cluster: Cluster, slurm: Slurm) -> None:
     slurm.set_excluded(job, ["n4", "n1"])
     slurm.release(job)
     released = slurm.job(job)
-    # In the second in which it ended on a node, Slurm fails a job that starts there again.
-    ended = time.time()
-    cluster.wait_for(lambda: time.time() > ended + 1.1, describe="the next second")
+    next_second(cluster)
     slurm.start_now(job)
     second = wait_for(cluster, slurm, job, running=True)
 
