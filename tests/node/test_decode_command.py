@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -77,17 +78,23 @@ def test_a_named_pipe_is_read_to_its_end(tmp_path: Path) -> None:
     with subprocess.Popen(
         [COMMAND, "decode", pipe], stdout=subprocess.PIPE, text=True
     ) as decode:
-        deadline = time.monotonic() + PATIENCE_S
-        while pipe not in opened(decode.pid) and time.monotonic() < deadline:
-            pass
-        os.close(ours)
+        try:
+            deadline = time.monotonic() + PATIENCE_S
+            while pipe not in opened(decode.pid) and time.monotonic() < deadline:
+                pass
+        finally:
+            os.close(ours)
         told, _ = decode.communicate(timeout=PATIENCE_S)
 
     assert (decode.returncode, told.strip()[: len(DRAIN)]) == (0, DRAIN)
 
 
 def opened(process: int) -> set[Path]:
-    return {Path(os.path.realpath(one)) for one in Path(f"/proc/{process}/fd").iterdir()}
+    files = set()
+    for one in Path(f"/proc/{process}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            files.add(one.readlink())
+    return files
 
 
 @pytest.mark.parametrize("script", ["decode <(:)", "decode /dev/null", "decode - < /dev/null"])
