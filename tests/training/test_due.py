@@ -200,6 +200,7 @@ def test_a_training_that_would_rather_go_on_skips_a_save(
     run.restore()
     step = 0
     while len(steps_saved(tmp_path / "c")) < 2:
+        assert step < 1_000_000, "no second save"
         run.step(step)
         step += 1
     run.finish()

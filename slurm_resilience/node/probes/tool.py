@@ -56,16 +56,20 @@ def output(argv: list[str], *, accept: Container[int] = (0,)) -> str:
 
     # Numbers and headings in one language, and nothing of a user's in it.
     environment = {"LC_ALL": "C", "PATH": _PATH, "HOME": "/root"}
-    resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_BYTES, MOST_BYTES))
     said, complaints = os.memfd_create("said"), os.memfd_create("complaints")
-    status = subprocess.run(  # noqa: S603 - an absolute path, no shell
-        argv,
-        stdin=subprocess.DEVNULL,
-        stdout=said,
-        stderr=complaints,
-        env=environment,
-        check=False,
-    ).returncode
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_BYTES, hard))
+    try:
+        status = subprocess.run(  # noqa: S603 - an absolute path, no shell
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=complaints,
+            env=environment,
+            check=False,
+        ).returncode
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     text = _all_of(said)
     if os.fstat(said).st_size >= MOST_BYTES:
         raise OSError(f"{argv[0]} said more than {MOST_BYTES} bytes")
