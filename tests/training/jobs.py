@@ -133,11 +133,7 @@ def as_long_as_peers_live(directory: Path, steps: int, timeout_minutes: float) -
     for step in range(run.restore(), steps):
         model.rise(step)
         run.step(step)
-    try:
-        run.finish()
-    except CheckpointError as error:
-        return str(error)
-    return "saved"
+    return finished(run)
 
 
 def told_without_the_other(directory: Path, how: str, timeout_minutes: float) -> str:
@@ -183,11 +179,7 @@ def through_a_deletion(directory: Path) -> str:
         run.step(step)
         if step == 5 and torch.distributed.get_rank() == 0:
             shutil.rmtree(directory, ignore_errors=True)
-    try:
-        run.finish()
-    except CheckpointError as error:
-        return str(error)
-    return "saved"
+    return finished(run)
 
 
 def kind_of_refusal(directory: Path) -> str:
@@ -332,11 +324,7 @@ def stopped_before_it_names(directory: Path) -> str:
 
     sys.addaudithook(look)
     run.step(0)
-    try:
-        run.finish()
-    except CheckpointError as error:
-        return str(error)
-    return "saved"
+    return finished(run)
 
 
 class FailsOnce:
@@ -372,6 +360,11 @@ def with_trouble_on_one(directory: Path, where: str) -> str:
         sys.addaudithook(look)
     for step in range(4):
         run.step(step)
+    return finished(run)
+
+
+def finished(run: Run) -> str:
+    """What `finish` says."""
     try:
         run.finish()
     except CheckpointError as error:
@@ -446,11 +439,7 @@ def through_a_write_that_hangs(directory: Path) -> str:
         torch.distributed.all_reduce(is_new)
         if given_up.exists() and is_new:
             break
-    try:
-        run.finish()
-    except CheckpointError as error:
-        return str(error)
-    return "saved"
+    return finished(run)
 
 
 def fetching_slowly(directory: Path, copies: Path) -> str:
@@ -478,11 +467,7 @@ def with_much(directory: Path, size_bytes: int) -> str:
     run = Run(checkpoints=Checkpoints(directory), state=state)
     run.restore()
     run.step(0)
-    try:
-        run.finish()
-    except CheckpointError as error:
-        return str(error)
-    return "saved"
+    return finished(run)
 
 
 def closed_too_early(directory: Path, log_file: Path) -> None:
@@ -517,8 +502,4 @@ def saved_at_the_second_try(directory: Path) -> str:
 
     sys.addaudithook(look)
     run.step(0)
-    try:
-        run.finish()
-    except CheckpointError as error:
-        return str(error)
-    return "saved"
+    return finished(run)

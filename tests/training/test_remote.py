@@ -29,6 +29,7 @@ from slurm_resilience.training import Checkpoints, Run
 from tests.missing import missing
 from tests.training.jobs import Level
 from tests.training.ranks import wait_for
+from tests.training.three_saves import restored, saved
 
 
 class S3(NamedTuple):
@@ -98,24 +99,7 @@ def store(
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     """Checkpoints of the steps 1, 3 and 5."""
-    model = Level()
-    run = Run(checkpoints=Checkpoints(tmp_path / "c", every_steps=2), state={"model": model})
-    run.restore()
-    for step in range(6):
-        model.rise(step)
-        run.step(step)
-    run.finish()
-    return tmp_path / "c"
-
-
-def restored(directory: Path) -> tuple[int, float]:
-    """The first step to do, and the level of the state."""
-    model = Level()
-    run = Run(checkpoints=Checkpoints(directory), state={"model": model})
-    try:
-        return run.restore(), model.level()
-    finally:
-        run.close()
+    return saved(tmp_path / "c")
 
 
 def damage(path: Path) -> None:

@@ -19,6 +19,7 @@ from slurm_resilience.cli import main
 from slurm_resilience.errors import CheckpointError, CheckpointLoadError, UsageError
 from slurm_resilience.training import Checkpoints, Run, load
 from tests.training.jobs import Level
+from tests.training.three_saves import restored, saved
 
 Harm = Callable[[Path], None]
 
@@ -26,24 +27,7 @@ Harm = Callable[[Path], None]
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     """Checkpoints of the steps 1, 3 and 5."""
-    model = Level()
-    run = Run(checkpoints=Checkpoints(tmp_path / "c", every_steps=2), state={"model": model})
-    run.restore()
-    for step in range(6):
-        model.rise(step)
-        run.step(step)
-    run.finish()
-    return tmp_path / "c"
-
-
-def restored(directory: Path) -> tuple[int, float]:
-    """The first step to do, and the level of the state."""
-    model = Level()
-    run = Run(checkpoints=Checkpoints(directory), state={"model": model})
-    try:
-        return run.restore(), model.level()
-    finally:
-        run.close()
+    return saved(tmp_path / "c")
 
 
 def flip(path: Path, at: int) -> None:
