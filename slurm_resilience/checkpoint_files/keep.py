@@ -67,4 +67,5 @@ def _delete(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
-        path.unlink()
+        # A rank that shares the directory may still be about to delete its own probe.
+        path.unlink(missing_ok=True)
