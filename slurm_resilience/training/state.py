@@ -2,7 +2,8 @@
 What the user hands to `Run(state=…)`: taken apart for a checkpoint.
 
 A module or an optimizer is taken to be the same on all ranks (but for sharded tensors): its tensors
-are saved once. Everything else belongs to its rank: a sampler's position, a scheduler, a number.
+are saved once. Everything else belongs to its rank: a sampler's position, a scheduler, a number, and
+what a module adds by `get_extra_state`.
 """
 
 from collections.abc import MutableMapping
@@ -24,6 +25,10 @@ State = MutableMapping[str, Any]
 
 UNFIT = (RuntimeError, ValueError, LookupError, TypeError, AttributeError, AssertionError)
 """What torch and users' `state_dict` and `load_state_dict` raise where something is not theirs."""
+
+
+EXTRA_STATE = "_extra_state"
+"""How torch ends the key of what a module's `get_extra_state` returns."""
 
 
 class Values(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -60,7 +65,7 @@ def captured(state: State, *, rank: int) -> Captured:
 
     Raises `UsageError` where something in it cannot be saved.
     """
-    tensors = _Names()
+    tensors = _Names(rank)
     parts: dict[str, bytes] = {}
     guarded: set[str] = set()
     for name, part in state.items():
@@ -88,7 +93,8 @@ def live_tensors(part: object, name: str) -> dict[str, torch.Tensor]:
     tensors = _Names()
     if isinstance(part, torch.nn.Module):
         encoded(contents(part), name, tensors.keep)
-    return tensors.by_name
+    # Extra state is an answer, not the module's memory; what was saved may be of another size.
+    return {key: one for key, one in tensors.by_name.items() if key not in tensors.extra}
 
 
 def contents(part: object) -> object:
@@ -151,12 +157,19 @@ def _refuse_foreign_shards(name: str, part: object) -> None:
 
 
 class _Names:
-    def __init__(self) -> None:
+    def __init__(self, rank: int = 0) -> None:
         self.by_name: dict[str, torch.Tensor] = {}
+        self.extra: set[str] = set()
+        self._rank = rank
 
-    def keep(self, name: str, tensor: torch.Tensor) -> None:
+    def keep(self, place: str, tensor: torch.Tensor) -> str:
+        name = place
+        if any(key.rpartition(".")[2] == EXTRA_STATE for key in place.split("/")):
+            name = f"{place}@{self._rank}"
+            self.extra.add(name)
         if name in self.by_name:
             raise UsageError(f"state {name} is there twice, once under a number")
         if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_meta:
             raise UsageError(f"state {name} is a tensor that cannot be saved: {tensor.layout}")
         self.by_name[name] = tensor
+        return name

@@ -19,8 +19,8 @@ import torch
 
 from slurm_resilience.errors import CheckpointLoadError, UsageError
 
-Keep = Callable[[str, torch.Tensor], None]
-"""Takes a tensor and its name."""
+Keep = Callable[[str, torch.Tensor], str]
+"""Takes a tensor and its place; the name that it is kept under."""
 
 SCALARS = frozenset({NoneType, bool, float, str, bytes})
 SEQUENCES: dict[type, str] = {
@@ -37,7 +37,7 @@ NUMBERS = "biufc"
 
 def encoded(value: object, place: str, keep: Keep) -> bytes:
     """
-    *value* as msgpack; each tensor in it is handed to *keep* under its name, `place/key/…`.
+    *value* as msgpack; each tensor in it is handed to *keep* with its place, `place/key/…`.
 
     Raises `UsageError` that names the place and type of what cannot be saved.
     """
@@ -73,8 +73,7 @@ def _node(value: Any, place: str, keep: Keep) -> object:  # noqa: ANN401 - anyth
     if kind in MAPPINGS:
         return [MAPPINGS[kind], *_pairs(value.items(), place, keep)]
     if isinstance(value, torch.Tensor):
-        keep(place, value)
-        return ["tensor", place]
+        return ["tensor", keep(place, value)]
     return _leaf(value, place)
 
 
