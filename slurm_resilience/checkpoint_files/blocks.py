@@ -24,8 +24,8 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 BLOCK_BYTES = 8 << 20
-THREADS = 4
-"""Enough to keep a disk busy; each has one block under way."""
+THREADS = min(4, max(2, len(os.sched_getaffinity(0))))
+"""Enough to keep a disk busy, and to digest meanwhile; each has one block under way."""
 ALIGNMENT = mmap.PAGESIZE
 NO_DIRECT = {errno.EINVAL, errno.EOPNOTSUPP}
 

@@ -201,7 +201,7 @@ class Run:
         if self._saver:
             start = self._saver.saved_step + 1
             self._surroundings = Surroundings(self._checkpoints, start, part=part)
-            self._saver.on_saved = self._surroundings.saved
+            self._saver.following.on_saved = self._surroundings.saved
 
     def _restored(self, hold: Hold, choice: Choice) -> Saver:
         rank = self._peers.rank

@@ -10,15 +10,13 @@ import logging
 import os
 import platform
 import time
-from collections.abc import Callable
 from concurrent import futures
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from slurm_resilience.checkpoint_files import keep
-from slurm_resilience.checkpoint_files.listing import directory_name, found
+from slurm_resilience.checkpoint_files.listing import directory_name
 from slurm_resilience.checkpoint_files.manifest import Manifest
 from slurm_resilience.errors import (
     CheckpointError,
@@ -30,6 +28,7 @@ from slurm_resilience.training.beside import beside
 from slurm_resilience.training.checkpoints import Checkpoints, Hold
 from slurm_resilience.training.choosing import Choice
 from slurm_resilience.training.environment import Environment
+from slurm_resilience.training.following import Following
 from slurm_resilience.training.index import Piece
 from slurm_resilience.training.peers import Failure, Peers
 from slurm_resilience.training.planning import Planning
@@ -92,20 +91,20 @@ class Saver:
         """What the slowest save took, the one restored among them; 0: none was measured."""
         self.problem: CheckpointError | None = None
         """Why the last save failed, where it did."""
-        self.on_saved: Callable[[Manifest], None] | None = None
-        """On ranks that lead: told of each save that was read back, in the thread that wrote it."""
         self._reason = ""
         self._directory = checkpoints.path
         self._peers = peers
         self._nodes, self._claim = hold
-        self._keep = checkpoints.keep
         self._environment = environment
         self._unsound = set(choice.unsound)
+        self.following = Following(checkpoints, hold, self._unsound)
         self._planning = Planning(peers, hold.nodes)
         # Not LOCAL_WORLD_SIZE: srun does not set it.
         nodes = peers.each(platform.node)
         self._staging = Staging(sharers=nodes.count(platform.node()))
         self._pending: tuple[int, futures.Future[Manifest]] | None = None
+        self._is_given_up = False
+        """Whether a save was left to itself: it may still write."""
 
     @property
     def busy_with(self) -> int | None:
@@ -145,6 +144,7 @@ class Saver:
             error = future.exception(timeout=LOST_S if self._peers.lost else None)
         except futures.TimeoutError:  # it waits for a rank that will never answer
             error = CheckpointError(f"lost other ranks: {self._peers.lost}")
+            self._is_given_up = True
         self._pending = None
         if error is None:
             self.saved_step, self.problem, self._reason = step, None, ""
@@ -172,13 +172,17 @@ class Saver:
         """
         if self._pending:
             atexit.register(self._end, os.getpid())
-        elif self._claim:
+        elif not self._is_given_up and self._has_followed() and self._claim:
             self._claim.release()
         return self._pending is None
 
     def _end(self, pid: int) -> None:
         if os.getpid() == pid:  # a forked child has no such thread
             self.wait(final=True)
+            self._has_followed()
+
+    def _has_followed(self) -> bool:
+        return self.following.ended(LOST_S if self._peers.lost else None)
 
     def _wait_for_last(self, step: int) -> None:
         since = time.monotonic()
@@ -235,7 +239,7 @@ class Saver:
             raise
         if nodes.leads:
             self._unsound.discard(path)
-            self._follow_up(draft.manifest)
+            self.following.begin(draft.manifest)
         return draft.manifest
 
     def _write_part(self, unfinished: Path, rank: int, frozen: Frozen) -> Written:
@@ -247,6 +251,7 @@ class Saver:
         return part._replace(poison=frozen.poison or poison_in(copies, frozen.guarded))
 
     def _open(self, step: int) -> Path:
+        self.following.ended()  # or there would be one more checkpoint than has to fit
         if self._claim and self._claim.renew():
             log.error(
                 "%s was deleted; made again, without what was saved there", self._directory
@@ -278,21 +283,3 @@ class Saver:
     def _confirm(self) -> None:
         if self._claim:
             self._claim.confirm()
-
-    def _follow_up(self, manifest: Manifest) -> None:
-        """What follows a save that is whole; nothing of it makes that a failed one."""
-        try:
-            self._prune()
-            if self.on_saved:
-                self.on_saved(manifest)
-        except Exception:
-            log.exception("step %d is saved, but what follows a save failed", manifest.step)
-
-    def _prune(self) -> None:
-        try:
-            self._confirm()
-            entries = found(self._directory)
-            for path in keep.superfluous(entries, keep=self._keep, unsound=self._unsound):
-                keep.remove(path)
-        except (OSError, CheckpointError) as error:
-            log.warning("an old checkpoint cannot be removed: %s", error)

@@ -6,6 +6,7 @@ on while it is written. Reused from save to save.
 import logging
 import mmap
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -79,6 +80,8 @@ class Staging:
             flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
             self._block = mmap.mmap(-1, max(size_bytes, mmap.PAGESIZE), flags=flags)
             self._block.madvise(mmap.MADV_DONTFORK)
+            with suppress(OSError):  # a kernel without: the first copy then waits for every page
+                self._block.madvise(mmap.MADV_HUGEPAGE)
             if pinned:
                 self._pin(self._block)
         return torch.frombuffer(self._block, dtype=torch.uint8)

@@ -1,0 +1,60 @@
+"""What follows a save that is whole: older checkpoints go, copies begin. Nobody waits for it."""
+
+import logging
+from collections.abc import Callable, Collection
+from concurrent.futures import Future, wait
+from pathlib import Path
+
+from slurm_resilience.checkpoint_files import keep
+from slurm_resilience.checkpoint_files.listing import found
+from slurm_resilience.checkpoint_files.manifest import Manifest
+from slurm_resilience.errors import CheckpointError
+from slurm_resilience.training.beside import beside
+from slurm_resilience.training.checkpoints import Checkpoints, Hold
+
+log = logging.getLogger(__name__)
+
+
+class Following:
+    """
+    Of a rank that leads; one save after the other, beside the training and beside its next step.
+
+    The memory of a save is free before: to delete a large checkpoint can take a network file system
+    longer than to write one.
+    """
+
+    def __init__(self, checkpoints: Checkpoints, hold: Hold, unsound: Collection[Path]) -> None:
+        """*unsound*: checkpoints that neither count nor go."""
+        self.on_saved: Callable[[Manifest], None] | None = None
+        """Told of each save that was read back."""
+        self._directory, self._keep = checkpoints.path, checkpoints.keep
+        self._claim = hold.claim
+        self._unsound = unsound
+        self._work: Future[None] | None = None
+
+    def begin(self, manifest: Manifest) -> None:
+        """Let follow what follows this save; the one before has to have ended."""
+        self._work = beside(lambda: self._follow(manifest))
+
+    def ended(self, timeout_s: float | None = None) -> bool:
+        """Wait until nothing is under way; whether that came within *timeout_s*."""
+        return self._work is None or not wait([self._work], timeout_s).not_done
+
+    def _follow(self, manifest: Manifest) -> None:
+        """Nothing of it makes the save a failed one."""
+        try:
+            self._prune()
+            if self.on_saved:
+                self.on_saved(manifest)
+        except Exception:
+            log.exception("step %d is saved, but what follows a save failed", manifest.step)
+
+    def _prune(self) -> None:
+        try:
+            if self._claim:
+                self._claim.confirm()
+            entries = found(self._directory)
+            for path in keep.superfluous(entries, keep=self._keep, unsound=self._unsound):
+                keep.remove(path)
+        except (OSError, CheckpointError) as error:
+            log.warning("an old checkpoint cannot be removed: %s", error)
