@@ -28,6 +28,7 @@ from slurm_resilience.checkpoint_files.listing import (
     Newer,
     directory_name,
     found,
+    senseless,
 )
 from slurm_resilience.checkpoint_files.manifest import File, Manifest
 from slurm_resilience.checkpoint_files.store import BLOCK_BYTES, Foreign, Store
@@ -147,6 +148,10 @@ def _copy(files: Path, manifest: Manifest, store: Store) -> str:
     name = f"{directory_name(manifest.step)}-{zlib.crc32(sealed):08x}"
     if manifests.NAME in store.sizes(name):
         return name
+
+    for file in manifest.files:
+        if why := senseless(files / file, manifest):
+            raise CheckpointLoadError(why)
 
     def send(file: str) -> None:
         sent = Counted(_local(files / file))

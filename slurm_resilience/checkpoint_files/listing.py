@@ -5,14 +5,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from slurm_resilience.checkpoint_files import index, values
 from slurm_resilience.checkpoint_files import manifest as manifests
 from slurm_resilience.checkpoint_files.digest import digest
 from slurm_resilience.checkpoint_files.manifest import File, Manifest
 from slurm_resilience.errors import (
     CheckpointError,
+    CheckpointLoadError,
     CheckpointPlaceError,
     CheckpointVersionError,
+    UntrustedFileError,
 )
+from slurm_resilience.files import read_bounded
 from slurm_resilience.plain import plain
 
 PREFIX = "step-"
@@ -30,6 +34,12 @@ class Unread(str):
 
 class Newer(str):
     """A problem that is none of the checkpoint: a newer version of this package wrote it."""
+
+    __slots__ = ()
+
+
+class Senseless(str):
+    """A problem of what is as it was written and cannot be loaded: a fault made it so, or harm."""
 
     __slots__ = ()
 
@@ -103,15 +113,40 @@ def problems(entry: Found, *, share: int = 0, shares: int = 1) -> Iterator[str]:
     What is wrong with a checkpoint; nothing: it is sound.
 
     All sizes are looked at, and the content of every *shares*-th file (0: of none), so that as
-    many ranks can verify a large checkpoint together.
+    many ranks can verify a large checkpoint together: its digest, and of the index and the values
+    also whether a checkpoint can be loaded by them.
     """
     if entry.manifest is None:
         yield entry.problem
         return
     for number, (name, wanted) in enumerate(sorted(entry.manifest.files.items())):
         read = shares > 0 and number % shares == share
-        if problem := _problem(entry.path / name, wanted, read=read):
+        problem = _problem(entry.path / name, wanted, read=read)
+        if read and not problem:
+            problem = senseless(entry.path / name, entry.manifest)
+        if problem:
             yield problem
+
+
+def senseless(path: Path, manifest: Manifest) -> str:
+    """
+    Why a file that is as it was written cannot be loaded; empty: it can, as far as is looked at. That
+    is the index, and values that are not large.
+    """
+    size_bytes = manifest.files[path.name].size_bytes
+    try:
+        if path.name == manifests.INDEX:
+            data = read_bounded(path, most_bytes=size_bytes)
+            index.parsed(data, manifest.files, partial=manifest.part is not None)
+        elif path.suffix == values.SUFFIX and size_bytes <= values.MOST_BYTES:
+            values.check(read_bounded(path, most_bytes=size_bytes))
+    except OSError as error:
+        return _unreadable(path, error)
+    except UntrustedFileError as error:
+        return str(error)
+    except CheckpointLoadError as error:
+        return Senseless(f"{path.name}: {error}")
+    return ""
 
 
 def _problem(path: Path, wanted: File, *, read: bool) -> str:
@@ -122,11 +157,15 @@ def _problem(path: Path, wanted: File, *, read: bool) -> str:
         if read and digest(path) != wanted:
             return f"{path.name} is damaged: its digest differs"
     except OSError as error:
-        text = f"{path.name}: {error.strerror}"
-        return text if error.errno in NOT_THERE else Unread(text)
+        return _unreadable(path, error)
     except CheckpointError as error:
         return _told(error)
     return ""
+
+
+def _unreadable(path: Path, error: OSError) -> str:
+    text = f"{path.name}: {error.strerror}"
+    return text if error.errno in NOT_THERE else Unread(text)
 
 
 def _told(error: CheckpointError) -> str:

@@ -49,7 +49,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     ).add_subparsers(metavar="WHAT", required=True)
     for name, do, text in (
         ("list", list_, "what is there; file sizes are checked, contents are not read"),
-        ("verify", verify, "read everything and compare its digests"),
+        ("verify", verify, "read everything: are digests right, can index and values be loaded"),
         ("path", path, "print the newest checkpoint that verifies; 1: there is none"),
     ):
         command = group.add_parser(name, help=text, description=text)

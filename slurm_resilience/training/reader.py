@@ -18,10 +18,11 @@ from torch.distributed.tensor import DTensor
 
 from slurm_resilience.checkpoint_files import manifest as manifests
 from slurm_resilience.checkpoint_files.blocks import BLOCK_BYTES, in_threads, read_into
+from slurm_resilience.checkpoint_files.index import Piece, Tensor, parsed
 from slurm_resilience.checkpoint_files.manifest import Manifest
 from slurm_resilience.errors import CheckpointLoadError, UntrustedFileError
 from slurm_resilience.files import read_bounded
-from slurm_resilience.training.index import Piece, Tensor, parsed
+from slurm_resilience.training.index import metadata
 from slurm_resilience.training.state import Values
 from slurm_resilience.training.tree import dtype
 
@@ -32,10 +33,12 @@ class Reader:
     def __init__(self, path: Path, manifest: Manifest) -> None:
         self.path = path
         self.manifest = manifest
-        self._index = parsed(
-            self._content(manifests.INDEX), manifest.files, partial=manifest.part is not None
-        )
-        self._metadata = self._index.metadata()
+        data, is_part = self._content(manifests.INDEX), manifest.part is not None
+        try:
+            self._index = parsed(data, manifest.files, partial=is_part)
+        except CheckpointLoadError as error:
+            raise CheckpointLoadError(f"{path / manifests.INDEX}: {error}") from error
+        self._metadata = metadata(self._index)
         self._pieces = {
             (name, piece.offsets): piece
             for name, tensor in self._index.tensors.items()

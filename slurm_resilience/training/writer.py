@@ -17,13 +17,14 @@ from torch.distributed.checkpoint.planner import WriteItem
 from slurm_resilience.checkpoint_files import manifest as manifests
 from slurm_resilience.checkpoint_files.blocks import write
 from slurm_resilience.checkpoint_files.digest import digest
+from slurm_resilience.checkpoint_files.index import Piece, check
 from slurm_resilience.checkpoint_files.keep import SAVING
 from slurm_resilience.checkpoint_files.listing import directory_name, look
 from slurm_resilience.checkpoint_files.manifest import File, Manifest, Part
 from slurm_resilience.checkpoint_files.quarantine import damage, set_aside
 from slurm_resilience.errors import CheckpointError, CheckpointInUseError
 from slurm_resilience.files import sync_directory
-from slurm_resilience.training.index import Piece, indexed
+from slurm_resilience.training.index import indexed
 from slurm_resilience.training.nodes import Nodes
 from slurm_resilience.training.state import Values
 
@@ -94,14 +95,16 @@ def drafts(
     """
     By rank, what it adds to what all have *written*: those that lead, manifest and index of the
     checkpoint or of their node's part of it; to the others is only told what is *known*.
+
+    Raises `CheckpointError` where the pieces make no index that can be loaded.
     """
     by_rank, whole = [Draft(known, b"")] * len(written), secrets.token_hex(8)
     for ranks in nodes.groups:
         here = [written[rank] for rank in ranks]
-        text = msgspec.json.encode(
-            indexed(metadata, [piece for one in here for piece in one.pieces])
-        )
         files = {name: file for one in here for name, file in one.files.items()}
+        index = indexed(metadata, [piece for one in here for piece in one.pieces])
+        check(index, files, partial=not nodes.are_one)
+        text = msgspec.json.encode(index)
         files[manifests.INDEX] = File(size_bytes=len(text), crc32=zlib.crc32(text))
         part = None if nodes.are_one else Part(whole, here[0].node, ranks)
         by_rank[ranks[0]] = Draft(msgspec.structs.replace(known, files=files, part=part), text)

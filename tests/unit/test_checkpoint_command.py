@@ -8,27 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from slurm_resilience.checkpoint_files.digest import digest
 from slurm_resilience.checkpoint_files.listing import directory_name
-from slurm_resilience.checkpoint_files.manifest import NAME, File, Manifest, encoded
 from slurm_resilience.cli import main
+from tests.whole import checkpoint
 
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     """Three checkpoints; one bit of the newest is not as it was written."""
     for step in (10, 20, 30):
-        checkpoint = tmp_path / directory_name(step)
-        checkpoint.mkdir()
-        files: dict[str, File] = {}
-        for name in ("index.json", "rank-00000.tensors", "rank-00000.values"):
-            (checkpoint / name).write_bytes(b"content")
-            files[name] = digest(checkpoint / name)
-        manifest = Manifest(
-            format=1, step=step, world_size=1, saved_at=1.0, took_s=0.5, job="7", files=files
-        )
-        (checkpoint / NAME).write_bytes(encoded(manifest))
-    (tmp_path / directory_name(30) / "rank-00000.tensors").write_bytes(b"kontent")
+        checkpoint(tmp_path, step)
+    (tmp_path / directory_name(30) / "rank-00000.tensors").write_bytes(b"30 kontent")
     return tmp_path
 
 
