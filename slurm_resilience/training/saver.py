@@ -37,6 +37,7 @@ from slurm_resilience.training.staging import Staging
 from slurm_resilience.training.state import State, Values, captured
 from slurm_resilience.training.writer import (
     Draft,
+    Standing,
     Written,
     clear,
     complete,
@@ -220,18 +221,19 @@ class Saver:
         return problem
 
     def _write(self, frozen: Frozen) -> Manifest:
-        peers, nodes, rank = self._peers, self._nodes, self._peers.rank
+        peers, nodes = self._peers, self._nodes
         path = self._directory / directory_name(frozen.step)
         unfinished = nodes.told(peers, lambda: self._open(frozen.step))
         try:
-            mine = peers.tried(lambda: self._write_part(unfinished, rank, frozen))
-            draft = peers.dealt(mine, lambda parts: self._drafts(frozen, parts))
-            # No part gets its name before all of them are on disk.
-            nodes.led(peers, lambda: self._complete(unfinished, draft))
-            nodes.led(peers, lambda: self._name(unfinished, draft))
-            files = mine.files if isinstance(mine, Written) else {}
-            manifest = draft.manifest if nodes.leads else None
-            peers.each(lambda: read_back(path, files, manifest))
+            with Standing(unfinished) as standing:
+                mine = peers.tried(lambda: self._write_part(standing, unfinished, frozen))
+                draft = peers.dealt(mine, lambda parts: self._drafts(frozen, parts))
+                # No part gets its name before all of them are on disk.
+                nodes.led(peers, lambda: self._complete(unfinished, draft))
+                nodes.led(peers, lambda: self._name(unfinished, draft))
+                files = mine.files if isinstance(mine, Written) else {}
+                manifest = draft.manifest if nodes.leads else None
+                peers.each(lambda: read_back(standing.path, path, files, manifest))
         except Exception as error:
             if nodes.leads:
                 self._unsound.add(path)
@@ -242,9 +244,11 @@ class Saver:
             self.following.begin(draft.manifest)
         return draft.manifest
 
-    def _write_part(self, unfinished: Path, rank: int, frozen: Frozen) -> Written:
+    def _write_part(self, standing: Standing, unfinished: Path, frozen: Frozen) -> Written:
         if isinstance(frozen.block, Failure):
             raise CheckpointError(f"no host memory to copy to: {frozen.block.text}")
+        standing.hold()
+        rank = self._peers.rank
         part = write_part(unfinished, rank, frozen.block, frozen.values, frozen.pieces)
         names = [tensor for tensor, _ in frozen.pieces]
         copies = zip(names, self._staging.views, strict=True)

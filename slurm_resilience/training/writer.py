@@ -21,9 +21,10 @@ from slurm_resilience.checkpoint_files.index import Piece, check
 from slurm_resilience.checkpoint_files.keep import SAVING
 from slurm_resilience.checkpoint_files.listing import directory_name, look
 from slurm_resilience.checkpoint_files.manifest import File, Manifest, Part
-from slurm_resilience.checkpoint_files.quarantine import damage, set_aside
+from slurm_resilience.checkpoint_files.quarantine import damage, set_aside, thin_out
 from slurm_resilience.errors import CheckpointError, CheckpointInUseError
 from slurm_resilience.files import sync_directory
+from slurm_resilience.training.beside import beside
 from slurm_resilience.training.index import indexed
 from slurm_resilience.training.nodes import Nodes
 from slurm_resilience.training.state import Values
@@ -46,6 +47,39 @@ class Draft(NamedTuple):
 
     manifest: Manifest
     index_json: bytes
+
+
+class Standing:
+    """
+    A directory of which this rank keeps hold while another gives it a new name.
+
+    For a while a network file system may show a node what had that name before.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+
+    @property
+    def path(self) -> Path:
+        """A name by which the directory is found, also when it has another one."""
+        return (
+            self._path
+            if self._descriptor is None
+            else Path(f"/proc/self/fd/{self._descriptor}")
+        )
+
+    def __enter__(self) -> "Standing":  # noqa: PYI034 - Self came with Python 3.11
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def hold(self) -> None:
+        """Keep hold from now on; `OSError` where there is no such directory."""
+        self._descriptor = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
 def open_unfinished(directory: Path, step: int, token: str) -> Path:
@@ -150,14 +184,17 @@ def clear(unfinished: Path, path: Path, error: Exception, confirm: Callable[[], 
         entry = look(path)
         if entry.manifest and damage(entry):
             set_aside(path, str(error))
+            beside(lambda: thin_out(path.parent))  # the next save need not wait for it
     except (OSError, CheckpointError) as trouble:
         log.warning("%s: cannot be put aside: %s", path, trouble)
 
 
-def read_back(path: Path, files: Mapping[str, File], manifest: Manifest | None) -> None:
+def read_back(
+    place: Path, path: Path, files: Mapping[str, File], manifest: Manifest | None
+) -> None:
     """
-    Compare what this rank wrote of the checkpoint, *manifest* where it wrote that too, with what
-    the disk gives back.
+    Compare what this rank wrote of the checkpoint *path*, *manifest* where it wrote that too, with
+    what the disk gives back in *place*, which is another name of it.
 
     Raises `CheckpointError` where it is something else.
     """
@@ -167,5 +204,5 @@ def read_back(path: Path, files: Mapping[str, File], manifest: Manifest | None) 
         more[manifests.NAME] = File(size_bytes=len(sealed), crc32=zlib.crc32(sealed))
         more[manifests.INDEX] = manifest.files[manifests.INDEX]
     for file, written in {**files, **more}.items():
-        if digest(path / file, from_disk=True) != written:
+        if digest(place / file, from_disk=True) != written:
             raise CheckpointError(f"{path / file}: what was written does not read back")

@@ -401,12 +401,12 @@ def test_a_save_counts_only_if_every_file_reads_back_as_it_was_written(
     trained(tmp_path / "c", until=11)
     entry = found(tmp_path / "c")[0]
     assert entry.manifest
-    read_back(entry.path, entry.manifest.files, entry.manifest)
+    read_back(entry.path, entry.path, entry.manifest.files, entry.manifest)
     with (entry.path / name).open("ab") as file:
         file.write(b" ")
 
     with pytest.raises(CheckpointError, match=f"{name}.*does not read back"):
-        read_back(entry.path, entry.manifest.files, entry.manifest)
+        read_back(entry.path, entry.path, entry.manifest.files, entry.manifest)
 
 
 def test_misuse_is_said(tmp_path: Path) -> None:
