@@ -61,19 +61,23 @@ def concerns(place: Place) -> list[str]:
     return found
 
 
-def lack_of_room(place: Place, *, keep: int, size_bytes: int, held_bytes: int) -> str:
+def lack_of_room(
+    place: Place, *, keep: int, size_bytes: int, held_bytes: int, copies: bool = False
+) -> str:
     """
     Whether *keep* checkpoints of *size_bytes* and the one being written do not fit; empty: they do.
 
-    *held_bytes* are taken by checkpoints that are there already.
+    *held_bytes* are taken by checkpoints that are there already. With *copies* one more has to fit: a
+    copy under way holds the one that it sends, though that is no longer kept.
     """
-    needed_bytes = (keep + 1) * size_bytes
+    needed_bytes = (keep + 1 + copies) * size_bytes
     if needed_bytes <= place.free_bytes + held_bytes:
         return ""
+    more = ", the one being copied" if copies else ""
     room_bytes = min(place.free_bytes + held_bytes, place.total_bytes)
     return (
         f"{shown(place.directory)} has room for {room_bytes / GIB:.2f} GiB of checkpoints; "
-        f"keep={keep} and the one being written need {needed_bytes / GIB:.2f} GiB: saves will "
+        f"keep={keep}{more} and the one being written need {needed_bytes / GIB:.2f} GiB: saves will "
         "fail; free some space or keep fewer"
     )
 

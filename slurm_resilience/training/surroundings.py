@@ -97,6 +97,7 @@ class Surroundings:
                 keep=self._checkpoints.keep,
                 size_bytes=manifest.size_bytes,
                 held_bytes=held_bytes,
+                copies=self._checkpoints.copies is not None,
             ),
             place.slowness(directory, took_s=manifest.took_s, interval_s=min(intervals)),
         ):

@@ -79,6 +79,25 @@ def test_there_has_to_be_room_for_those_kept_and_the_one_being_written(
     assert is_enough or "keep=3 and the one being written need 4.00 GiB" in lack
 
 
+@pytest.mark.parametrize(("free_gib", "is_enough"), [(5, True), (4, False)])
+def test_there_has_to_be_room_for_one_more_that_is_copied(
+    free_gib: int, *, is_enough: bool
+) -> None:
+    """It may be deleted before it is sent, and its room comes free after that."""
+    lack = place.lack_of_room(
+        Place(DIRECTORY, "xfs", 100 * GIB, free_gib * GIB),
+        keep=3,
+        size_bytes=GIB,
+        held_bytes=0,
+        copies=True,
+    )
+
+    assert (not lack) == is_enough
+    assert is_enough or (
+        "keep=3, the one being copied and the one being written need 5.00 GiB" in lack
+    )
+
+
 @pytest.mark.parametrize(
     ("took_s", "interval_s", "is_slow"),
     [(1.0, 10.0, False), (10.0, 10.0, False), (11, 10.0, True)],
