@@ -98,8 +98,9 @@ def copy_newest(directory: Path, store: Store, *, keep: int) -> str:
             with _kept(entry.path, entry.manifest) as files:
                 name = _copy(files, entry.manifest, store)
         except CheckpointLoadError as error:
-            log.warning("not copied: %s: %s", entry.path, error)
-            failed.add(entry.path)
+            if entry in found(directory):  # else a training has deleted or replaced it
+                log.warning("not copied: %s: %s", entry.path, error)
+                failed.add(entry.path)
         else:
             _thin_out(store, keep=keep)
             return name

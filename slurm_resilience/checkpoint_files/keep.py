@@ -1,8 +1,9 @@
 """Which checkpoints may go, and how they go."""
 
-import os
+import secrets
 import shutil
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from slurm_resilience.checkpoint_files.listing import Found, step_of
@@ -38,34 +39,50 @@ def is_poisoned(entry: Found) -> bool:
 
 def remove(checkpoint: Path) -> None:
     """Delete a checkpoint; cut off at any point, it is either whole or no checkpoint any more."""
-    going = checkpoint.with_name(f"{REMOVING}{checkpoint.name}-{os.getpid()}")
+    delete(taken_out(checkpoint))
+
+
+def taken_out(checkpoint: Path) -> Path:
+    """Rename a checkpoint so that it is none any more, and can be deleted at leisure; where it lies."""
+    going = checkpoint.with_name(f"{REMOVING}{checkpoint.name}-{secrets.token_hex(8)}")
     checkpoint.rename(going)
     sync_directory(checkpoint.parent)
-    _delete(going)
+    return going
 
 
 def remove_unfinished(directory: Path) -> list[Path]:
     """
-    Delete what saves, removals, copies and probes that were cut off have left; what was deleted.
+    Delete what `unfinished` finds; what was deleted.
 
     To be called by the directory's owner alone.
     """
+    left = unfinished(directory)
+    for path in left:
+        delete(path)
+    return left
+
+
+def unfinished(directory: Path) -> list[Path]:
+    """
+    What saves, removals, copies and probes that were cut off have left, where no job is at work: no
+    later one gives anything the same name.
+    """
     places = [directory, *directory.glob(QUARANTINE)]
-    left = [
+    return [
         path
         for place in places
         for path in place.iterdir()
         if path.name.startswith((SAVING, REMOVING, PROBE))
     ]
-    for path in left:
-        _delete(path)
-    return left
 
 
-def _delete(path: Path) -> None:
-    """A directory with all that is in it; of a link the link alone."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        # A rank that shares the directory may still be about to delete its own probe.
-        path.unlink(missing_ok=True)
+def delete(path: Path) -> None:
+    """
+    A directory with all that is in it; of a link the link alone.
+
+    Others may be deleting the same: a new owner of the directory, a rank its own probe.
+    """
+    while path.is_dir() and not path.is_symlink():
+        with suppress(FileNotFoundError):  # another was first with a file: go on with the rest
+            shutil.rmtree(path)
+    path.unlink(missing_ok=True)

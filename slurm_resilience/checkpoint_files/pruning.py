@@ -2,21 +2,26 @@
 
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from slurm_resilience.checkpoint_files.judging import judged, read, sizes
 from slurm_resilience.checkpoint_files.keep import (
+    delete,
     is_poisoned,
-    remove,
-    remove_unfinished,
     superfluous,
+    taken_out,
+    unfinished,
 )
-from slurm_resilience.checkpoint_files.listing import Found, found, problems, shown
+from slurm_resilience.checkpoint_files.listing import Found, found, shown
 from slurm_resilience.checkpoint_files.owner import LOCK, last_owner, owner, standing_in
 from slurm_resilience.errors import CheckpointInUseError, CheckpointPlaceError, LockBusyError
 from slurm_resilience.locks import held
+
+MOST_PLANS = 5
+"""For a directory that changes before they are carried out."""
 
 
 class Pruning(NamedTuple):
@@ -29,51 +34,68 @@ class Pruning(NamedTuple):
     """What was read, and stays."""
 
 
-def planned(directory: Path, *, keep: int, known: Pruning | None = None) -> Pruning:
+def planned(directory: Path, *, keep: int) -> Pruning:
     """
     All but the newest *keep* that verify, and but for the newest of these without poison.
 
     Reads the newest ones until *keep* of them have been found sound: what goes, goes because
-    those are there. What was *known* a moment ago to be sound is not read again. Raises
-    `CheckpointPlaceError` as `found`.
+    those are there. Raises `CheckpointPlaceError` as `judged`.
     """
-    entries = found(directory)
-    sound: list[Found] = []
-    unsound: dict[Path, str] = {}
-    has_clean = False
-    for entry in entries:
-        if len(sound) >= keep and has_clean:
-            break
-        was_read = known is not None and entry in known.sound
-        if problem := next(problems(entry, shares=0 if was_read else 1), ""):
-            unsound[entry.path] = problem
-            continue
-        sound.append(entry)
-        has_clean = has_clean or not is_poisoned(entry)
-    going = set(superfluous(entries, keep=keep, unsound=unsound))
-    return Pruning([entry for entry in entries if entry.path in going], unsound, sound)
+
+    def is_enough(sound: Sequence[Found]) -> bool:
+        return len(sound) >= keep and not all(map(is_poisoned, sound))
+
+    seen = judged(directory, read, is_enough=is_enough)
+    going = set(superfluous(seen.entries, keep=keep, unsound=seen.unsound))
+    return Pruning(
+        [entry for entry in seen.entries if entry.path in going], seen.unsound, seen.sound
+    )
 
 
-def prune(pruning: Pruning) -> Iterator[Path]:
-    """Delete what was planned, the oldest first; each, once it is gone."""
-    for entry in reversed(pruning.going):
-        try:
-            remove(entry.path)
-        except OSError as error:
-            raise CheckpointPlaceError(
-                f"{shown(entry.path)} cannot be deleted: {error.strerror}"
-            ) from error
-        yield entry.path
+def take_out(directory: Path, *, keep: int, pruning: Pruning) -> tuple[Pruning, list[Path]]:
+    """
+    Take what was planned out of *directory*; the plan, and what is to be `clear`ed now, what was
+    never finished among it.
+
+    No job can begin there meanwhile; it could while the plan was made, which takes long: where one
+    has changed something, another is made. Raises as `unowned`.
+    """
+    for _ in range(MOST_PLANS):
+        with unowned(directory):
+            if _still_holds(directory, pruning):
+                left = unfinished(directory)
+                return pruning, [*map(_taken_out, reversed(pruning.going)), *left]
+        pruning = planned(directory, keep=keep)
+    raise CheckpointInUseError(
+        f"{shown(directory)} changes again and again: nothing was changed"
+    )
 
 
-def tidied(directory: Path) -> list[Path]:
-    """Delete what was never finished; what was deleted."""
+def _still_holds(directory: Path, pruning: Pruning) -> bool:
+    now = found(directory)
+    return all(one in now for one in pruning.going) and all(
+        one in now and not sizes(one) for one in pruning.sound
+    )
+
+
+def _taken_out(entry: Found) -> Path:
     try:
-        return remove_unfinished(directory)
+        return taken_out(entry.path)
     except OSError as error:
         raise CheckpointPlaceError(
-            f"{shown(directory)}: what was never finished cannot be deleted: {error.strerror}"
+            f"{shown(entry.path)} cannot be deleted: {error.strerror}"
         ) from error
+
+
+def clear(paths: Iterable[Path]) -> None:
+    """Delete what was taken out, which a job that has begun meanwhile may be doing as well."""
+    for path in paths:
+        try:
+            delete(path)
+        except OSError as error:  # noqa: PERF203 - names the one that it is
+            raise CheckpointPlaceError(
+                f"{shown(path)} cannot be deleted: {error.strerror}"
+            ) from error
 
 
 @contextmanager

@@ -6,13 +6,14 @@ Where checkpoints go that do not verify: moved, with the reason, never deleted u
         step-000000499-1.json     why, since when
 
 Each takes the room of a sound one, so only a few stay, those of the latest steps; and one of them
-goes only when it has been read once more and still does not verify, or holds a NaN or an infinity.
+goes only when it has been read once more and still is damaged, or holds a NaN or an infinity.
 """
 
 import errno
 import logging
 import os
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
@@ -22,6 +23,7 @@ from slurm_resilience.checkpoint_files.listing import (
     PREFIX,
     Found,
     Newer,
+    Senseless,
     Unread,
     look,
     problems,
@@ -62,8 +64,8 @@ def set_aside(checkpoint: Path, why: str) -> Path:
     """
     Move a checkpoint into quarantine; where it lies now.
 
-    To be called by the directory's owner alone. Cut off at any point, the checkpoint lies here or
-    there, whole as it was.
+    To be called by the directory's owner alone, who lets `thin_out` follow when nobody waits. Cut off
+    at any point, the checkpoint lies here or there, whole as it was.
     """
     quarantine = checkpoint.parent / QUARANTINE
     if quarantine.is_symlink():  # who runs this may write where the link's owner may not
@@ -75,7 +77,6 @@ def set_aside(checkpoint: Path, why: str) -> Path:
     checkpoint.rename(aside)
     sync_directory(quarantine)
     sync_directory(checkpoint.parent)
-    _thin_out(quarantine, newest=aside)
     return aside
 
 
@@ -101,21 +102,44 @@ def reason_of(aside: Path) -> Reason:
         return Reason("the reason was not recorded", 0.0)
 
 
-def _thin_out(quarantine: Path, *, newest: Path) -> None:
+def thin_out(directory: Path, *, known: Collection[Path] = ()) -> frozenset[Path]:
     """
-    Delete all but the few of the latest steps, but for what turns out to be sound or cannot be read.
-    What is poisoned, or a part whose other parts are gone, is nothing to go on from: it is not read.
+    Delete all in quarantine but the few of the latest steps, but for what turns out to be sound, cannot
+    be read, or may make sense to another version. What is poisoned, or a part whose other parts are
+    gone, is nothing to go on from: it is not read.
+
+    Reads and deletes, which can take minutes; several may do it at once. What it returns stays, and is
+    not read again by a call to which that is *known*.
     """
-    there = [path for path, _ in put_aside(quarantine.parent)]
-    for path in sorted(there, key=_step_in_name, reverse=True)[MOST:]:
-        try:
-            entry = look(path)
-            is_useless = entry.manifest and (entry.manifest.part or entry.manifest.poison)
-            if path != newest and (is_useless or damage(entry)):
-                remove(path)
-                _reason_path(path).unlink(missing_ok=True)
-        except OSError as error:  # noqa: PERF203 - each by itself
-            log.warning("%s stays in quarantine: %s", path, error)
+    try:
+        there = sorted((path for path, _ in put_aside(directory)), key=_step_in_name)
+    except OSError as error:
+        log.warning("%s: the quarantine cannot be read: %s", directory, error)
+        return frozenset(known)
+    return frozenset(
+        path for path in there[:-MOST] if path in known or not _is_thrown_away(path)
+    )
+
+
+def _is_thrown_away(aside: Path) -> bool:
+    try:
+        if not _is_useless(look(aside)):
+            return False
+        remove(aside)
+        _reason_path(aside).unlink(missing_ok=True)
+    except FileNotFoundError:  # another was first
+        pass
+    except OSError as error:
+        log.warning("%s stays in quarantine: %s", aside, error)
+        return False
+    return True
+
+
+def _is_useless(entry: Found) -> bool:
+    if entry.manifest and (entry.manifest.part or entry.manifest.poison):
+        return True
+    why = damage(entry)
+    return bool(why) and not isinstance(why, Senseless)
 
 
 def _step_in_name(aside: Path) -> int:

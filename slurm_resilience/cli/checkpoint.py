@@ -9,22 +9,22 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from slurm_resilience.checkpoint_files.listing import (
-    Found,
-    found,
-    look_by_name,
-    problems,
-    shown,
-)
+from slurm_resilience.checkpoint_files.judging import Judge, judged, read, sizes
+from slurm_resilience.checkpoint_files.listing import Found, found, problems, shown
 from slurm_resilience.checkpoint_files.manifest import Part
-from slurm_resilience.checkpoint_files.pruning import planned, prune, tidied, unowned
-from slurm_resilience.checkpoint_files.quarantine import Reason, damage, put_aside, set_aside
+from slurm_resilience.checkpoint_files.pruning import clear, planned, take_out, unowned
+from slurm_resilience.checkpoint_files.quarantine import (
+    Reason,
+    damage,
+    put_aside,
+    set_aside,
+    thin_out,
+)
 from slurm_resilience.cli import checkpoint_copies
 from slurm_resilience.errors import CheckpointPlaceError, UsageError
 from slurm_resilience.plain import plain
@@ -49,7 +49,11 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     ).add_subparsers(metavar="WHAT", required=True)
     for name, do, text in (
         ("list", list_, "what is there; file sizes are checked, contents are not read"),
-        ("verify", verify, "read everything: are digests right, can index and values be loaded"),
+        (
+            "verify",
+            verify,
+            "read everything: are digests right, can index and values be loaded",
+        ),
         ("path", path, "print the newest checkpoint that verifies; 1: there is none"),
     ):
         command = group.add_parser(name, help=text, description=text)
@@ -84,7 +88,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def list_(arguments: argparse.Namespace) -> int:
     """Show all checkpoints; sizes only."""
-    reports = _reports(arguments.directory, lambda entry: next(problems(entry, shares=0), ""))
+    reports = _reports(arguments.directory, sizes)
     return _show(arguments, reports)
 
 
@@ -98,10 +102,13 @@ def verify(arguments: argparse.Namespace) -> int:
     # Not under the lock, which would keep a job out for so long.
     reports = _reports(arguments.directory, _read)
     status = _show(arguments, reports)
+    damaged = [(one.entry, damage(one.entry)) for one in reports if one.problem]
     with unowned(arguments.directory):
-        for path in [entry.path for entry, problem in reports if problem]:
-            if os.path.lexists(path) and (why := damage(look_by_name(path))):
-                print(f"{shown(path)} {_moved(path, why)}", file=sys.stderr)
+        now = found(arguments.directory)
+        for entry, why in damaged:
+            if why and entry in now:
+                print(f"{shown(entry.path)} {_moved(entry.path, why)}", file=sys.stderr)
+    thin_out(arguments.directory)
     return status
 
 
@@ -123,12 +130,14 @@ def prune_(arguments: argparse.Namespace) -> int:
     _refuse_single(arguments.directory)
     # Reads a lot: not under the lock, which would keep a job out for so long.
     pruning = planned(arguments.directory, keep=arguments.keep)
-    gone = [entry.path for entry in reversed(pruning.going)]
+    left: list[Path] = []
     if not arguments.dry_run:
-        with unowned(arguments.directory):
-            gone = list(prune(planned(arguments.directory, keep=arguments.keep, known=pruning)))
-            for left in tidied(arguments.directory):
-                print(f"deleted {shown(left)}, which was never finished", file=sys.stderr)
+        pruning, taken_out = take_out(arguments.directory, keep=arguments.keep, pruning=pruning)
+        left = taken_out[len(pruning.going) :]
+        clear(taken_out)
+    for path in left:
+        print(f"deleted {shown(path)}, which was never finished", file=sys.stderr)
+    gone = [entry.path for entry in reversed(pruning.going)]
     if arguments.json:
         kept_for = {str(path): why for path, why in pruning.unsound.items()}
         names = [str(path) for path in gone]
@@ -153,13 +162,12 @@ def _refuse_single(directory: Path) -> None:
 
 def path(arguments: argparse.Namespace) -> int:
     """Print the newest sound checkpoint; what was skipped goes to standard error."""
+    seen = judged(arguments.directory, read, is_enough=bool)
+    for skipped, problem in seen.unsound.items():
+        print(f"skipped {shown(skipped)}: {problem}", file=sys.stderr)
     newest = part = None
-    for entry in found(arguments.directory):
-        problem = next(problems(entry), "")
-        if not problem:
-            newest, part = entry.path, entry.manifest and entry.manifest.part
-            break
-        print(f"skipped {shown(entry.path)}: {problem}", file=sys.stderr)
+    for entry in seen.sound[:1]:
+        newest, part = entry.path, entry.manifest and entry.manifest.part
     if arguments.json:
         print(json.dumps({"path": None if newest is None else str(newest)}))
     elif newest is None:
@@ -173,10 +181,13 @@ def path(arguments: argparse.Namespace) -> int:
     return UNSOUND if newest is None else SOUND
 
 
-def _reports(directory: Path, judge: Callable[[Found], str]) -> list[Report]:
-    reports = [Report(entry, judge(entry)) for entry in found(directory)]
-    # A job that is running may have removed an old one meanwhile: that is no damage.
-    return [report for report in reports if os.path.lexists(report.entry.path)]
+def _reports(directory: Path, judge: Judge) -> list[Report]:
+    seen = judged(directory, judge)
+    return [
+        Report(entry, seen.problems[entry.path])
+        for entry in seen.entries
+        if entry.path in seen.problems
+    ]
 
 
 def _show(arguments: argparse.Namespace, reports: list[Report]) -> int:

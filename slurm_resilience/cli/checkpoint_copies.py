@@ -13,6 +13,7 @@ from slurm_resilience.checkpoint_files.copies import copy_newest, stored
 from slurm_resilience.checkpoint_files.fetching import fetch_named, fetch_newest, remove_cut_off
 from slurm_resilience.checkpoint_files.listing import shown
 from slurm_resilience.checkpoint_files.pruning import unowned
+from slurm_resilience.checkpoint_files.quarantine import thin_out
 from slurm_resilience.checkpoint_files.store import Store
 from slurm_resilience.errors import CheckpointError
 from slurm_resilience.plain import plain
@@ -88,6 +89,7 @@ def fetch_(arguments: argparse.Namespace) -> int:
             path = fetch_newest(store, arguments.directory)
         else:
             path = fetch_named(store, arguments.name, arguments.directory)
+    thin_out(arguments.directory)
     if arguments.json:
         print(json.dumps({"path": str(path) if path else None}))
     elif path:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 from slurm_resilience.checkpoint_files.listing import Found, problems, step_of
-from slurm_resilience.checkpoint_files.quarantine import damage, set_aside
+from slurm_resilience.checkpoint_files.quarantine import damage, set_aside, thin_out
 from slurm_resilience.errors import (
     CheckpointLoadError,
     CheckpointPlaceError,
@@ -77,6 +77,7 @@ def choose(
             # Not to be taken for the newest by a later attempt, nor for one of those to keep.
             for path, why in parted.items():
                 _move(path, why)
+            thin_out(directory)
 
     peers.each_at_length(tidy)  # reads what it moves, and some of what was moved before
     if newest and newest.manifest and newest.manifest.poison and peers.rank == 0:

@@ -1,4 +1,4 @@
-"""What follows a save that is whole: older checkpoints go, copies begin. Nobody waits for it."""
+"""What follows a save that is whole: older checkpoints go, copies begin, the quarantine is thinned out."""
 
 import logging
 from collections.abc import Callable, Collection
@@ -8,6 +8,7 @@ from pathlib import Path
 from slurm_resilience.checkpoint_files import keep
 from slurm_resilience.checkpoint_files.listing import found
 from slurm_resilience.checkpoint_files.manifest import Manifest
+from slurm_resilience.checkpoint_files.quarantine import thin_out
 from slurm_resilience.errors import CheckpointError
 from slurm_resilience.training.beside import beside
 from slurm_resilience.training.checkpoints import Checkpoints, Hold
@@ -31,6 +32,7 @@ class Following:
         self._claim = hold.claim
         self._unsound = unsound
         self._work: Future[None] | None = None
+        self._thinning: Future[frozenset[Path]] | None = None
 
     def begin(self, manifest: Manifest) -> None:
         """Let follow what follows this save; the one before has to have ended."""
@@ -46,8 +48,16 @@ class Following:
             self._prune()
             if self.on_saved:
                 self.on_saved(manifest)
+            self._thin_out()
         except Exception:
             log.exception("step %d is saved, but what follows a save failed", manifest.step)
+
+    def _thin_out(self) -> None:
+        """In a thread of its own, which neither the next save nor the end waits for."""
+        if self._thinning and not self._thinning.done():
+            return
+        known = self._thinning.result() if self._thinning else frozenset[Path]()
+        self._thinning = beside(lambda: thin_out(self._directory, known=known))
 
     def _prune(self) -> None:
         try:

@@ -68,10 +68,11 @@ class Sampler:
         self.generator.set_state(state["generator"])
 
 
-def save_for_ever(directory: Path) -> None:
+def save_for_ever(directory: Path, keep: int = 2) -> None:
     """Save each step until killed."""
     model = Level()
-    run = Run(checkpoints=Checkpoints(directory, every_steps=1, keep=2), state={"model": model})
+    checkpoints = Checkpoints(directory, every_steps=1, keep=keep)
+    run = Run(checkpoints=checkpoints, state={"model": model})
     for step in itertools.count(run.restore()):
         model.rise(step)
         run.step(step)

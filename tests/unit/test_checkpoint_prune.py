@@ -1,18 +1,22 @@
 """`checkpoint prune` and quarantine: what goes, what never does."""
 
 import json
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from slurm_resilience.checkpoint_files import manifest as manifests
+from slurm_resilience.checkpoint_files.keep import delete, remove_unfinished
 from slurm_resilience.checkpoint_files.listing import directory_name
 from slurm_resilience.checkpoint_files.owner import Claim, owner
-from slurm_resilience.checkpoint_files.quarantine import MOST, put_aside, set_aside
+from slurm_resilience.checkpoint_files.pruning import planned, take_out
+from slurm_resilience.checkpoint_files.quarantine import MOST, put_aside, set_aside, thin_out
 from slurm_resilience.cli import main
-from tests.whole import checkpoint
+from tests.whole import checkpoint, swap
 
 
 def damaged(path: Path) -> Path:
@@ -213,6 +217,7 @@ def test_quarantine_is_bounded(tmp_path: Path) -> None:
     """Only the latest few stay: each takes the room of a sound one."""
     for step in range(MOST + 4):
         set_aside(damaged(checkpoint(tmp_path, step)), "damaged")
+        thin_out(tmp_path)
 
     assert len(put_aside(tmp_path)) == MOST
     assert len(list((tmp_path / "quarantine").iterdir())) == 2 * MOST
@@ -223,16 +228,17 @@ def test_quarantine_keeps_the_latest_steps(tmp_path: Path) -> None:
     """A walk back puts the newest aside first: it is not the first to go."""
     for step in range(MOST + 4, 0, -1):
         set_aside(damaged(checkpoint(tmp_path, step)), "damaged")
+        thin_out(tmp_path)
 
     kept = {path.name for path, _ in put_aside(tmp_path)}
-    assert {f"{directory_name(step)}-1" for step in range(5, MOST + 5)} <= kept
-    assert len(kept) <= MOST + 1, "the last to come stays until the next does"
+    assert kept == {f"{directory_name(step)}-1" for step in range(5, MOST + 5)}
 
 
 def test_quarantine_is_bounded_for_what_is_poisoned(tmp_path: Path) -> None:
     """It verifies, and is still nothing to go on from."""
     for step in range(MOST + 4):
         set_aside(checkpoint(tmp_path, step, poison="the loss is NaN"), "the loss is NaN")
+    thin_out(tmp_path)
 
     assert len(put_aside(tmp_path)) == MOST
 
@@ -242,9 +248,114 @@ def test_what_turns_out_to_be_sound_never_leaves_quarantine(tmp_path: Path) -> N
     sound = set_aside(checkpoint(tmp_path, 0), "damaged, said a node with bad memory")
     for step in range(1, MOST + 4):
         set_aside(damaged(checkpoint(tmp_path, step)), "damaged")
+    thin_out(tmp_path)
 
     assert sound.is_dir()
     assert put_aside(tmp_path)[-1][1].why == "damaged, said a node with bad memory"
+
+
+def test_what_may_make_sense_to_another_version_never_leaves_quarantine(
+    tmp_path: Path,
+) -> None:
+    """Every digest is right: it is as it was written."""
+    odd = checkpoint(tmp_path, 0)
+    swap(odd / manifests.INDEX, b'{"tensors":{},"more":1}')
+    aside = set_aside(odd, "index.json: an unknown field")
+    for step in range(1, MOST + 1):
+        set_aside(damaged(checkpoint(tmp_path, step)), "damaged")
+
+    assert thin_out(tmp_path) == {aside}
+    assert aside.is_dir()
+
+
+def test_nothing_is_read_to_put_one_aside_nor_twice_to_thin_out(tmp_path: Path) -> None:
+    """All ranks wait while one is put aside, and a large one takes minutes to read."""
+    size_bytes = 8 << 20
+    for step in range(MOST + 1):
+        set_aside(checkpoint(tmp_path, step, content=bytes(size_bytes)), "by mistake")
+    left = thin_out(tmp_path)
+    before = bytes_read()
+
+    set_aside(damaged(checkpoint(tmp_path, 9)), "damaged")
+    left = thin_out(tmp_path, known={*left, *(path for path, _ in put_aside(tmp_path))})
+
+    assert bytes_read() - before < size_bytes
+    assert len(left) == 2
+
+
+def test_several_may_thin_out_at_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A job that has just begun, and `verify --quarantine` whose lock it waited for."""
+    for step in range(40):
+        set_aside(damaged(checkpoint(tmp_path, step)), "damaged")
+
+    with ThreadPoolExecutor(4) as several:
+        list(several.map(thin_out, [tmp_path] * 4))
+
+    assert len(put_aside(tmp_path)) == MOST
+    assert len(list((tmp_path / "quarantine").iterdir())) == 2 * MOST
+    assert caplog.text == ""
+
+
+@pytest.fixture
+def at_first_deletion() -> Iterator[list[Callable[[], object]]]:
+    """What is put into it is done when a folder begins to be deleted."""
+    todo: list[Callable[[], object]] = []
+
+    def look(event: str, _: tuple[object, ...]) -> None:
+        if event == "shutil.rmtree" and todo:
+            todo.pop()()
+
+    sys.addaudithook(look)  # stays, and does nothing once the list is empty
+    yield todo
+    todo.clear()
+
+
+def test_a_job_can_begin_while_prune_deletes(
+    tmp_path: Path, at_first_deletion: list[Callable[[], object]]
+) -> None:
+    """It deletes the same folders meanwhile, as each new owner does; neither stumbles."""
+    make_sound(tmp_path)
+    begun: list[Claim] = []
+
+    def begin() -> None:
+        me = owner({"SLURM_JOB_ID": "7"}, node="n1", pid=1)
+        begun.append(Claim(tmp_path, me, wait_s=0.0))
+        assert len(remove_unfinished(tmp_path)) == 4
+
+    at_first_deletion.append(begin)
+
+    assert pruned(tmp_path, "--keep", "1") == 0
+
+    begun[0].confirm()
+    begun[0].release()
+    assert steps(tmp_path) == [5]
+    assert not list(tmp_path.glob(".removing-*"))
+
+
+def test_two_who_delete_the_same_folder_do_not_stumble(tmp_path: Path) -> None:
+    """Whoever is second with a file goes on with the rest."""
+    folders = [tmp_path / str(number) for number in range(20)]
+    for folder in folders:
+        folder.mkdir()
+        for number in range(100):
+            (folder / str(number)).touch()
+
+    with ThreadPoolExecutor(4) as several:
+        list(several.map(delete, [folder for folder in folders for _ in range(4)]))
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_changed_after_it_was_read_is_planned_anew(tmp_path: Path) -> None:
+    """What goes, goes because newer ones are there: one of these went in between."""
+    make_sound(tmp_path)
+    pruning = planned(tmp_path, keep=2)
+    damaged(tmp_path / directory_name(5)).joinpath(manifests.NAME).unlink()
+
+    pruning, taken_out = take_out(tmp_path, keep=2, pruning=pruning)
+
+    assert len(taken_out) == len(pruning.going) == 2
+    assert steps(tmp_path) == [3, 4, 5]
 
 
 @pytest.mark.parametrize("content", [None, b"", b"nonsense", b"[1]", b"\xff" * (1 << 17)])
