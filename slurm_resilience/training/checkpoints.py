@@ -1,18 +1,13 @@
 """Where checkpoints go, how often, and how many are kept."""
 
 import os
-import platform
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from slurm_resilience.checkpoint_files.keep import remove_unfinished
-from slurm_resilience.checkpoint_files.owner import Claim, owner
 from slurm_resilience.checkpoint_files.store import check_url
-from slurm_resilience.errors import ResilienceError, UsageError
+from slurm_resilience.errors import UsageError
 from slurm_resilience.training.due import Due
-from slurm_resilience.training.nodes import Nodes, usable
-from slurm_resilience.training.peers import Failure, Peers
 
 
 @dataclass(frozen=True)
@@ -91,44 +86,3 @@ class Checkpoints:
         return Due(
             self.every_steps, None if self.every_minutes is None else self.every_minutes * 60
         )
-
-
-class Hold(NamedTuple):
-    """A directory that is ours."""
-
-    nodes: Nodes
-    claim: Claim | None
-    """Of the rank that leads there; None on the others."""
-
-    def release(self) -> None:
-        """Let go of it."""
-        if self.claim:
-            self.claim.release()
-
-
-def claimed(path: Path, peers: Peers, nodes: Nodes) -> Hold:
-    """
-    Claim the directory.
-
-    Every rank has to come here. Raises on all of them: `CheckpointInUseError` where another job is
-    writing there, else as `made`.
-    """
-    claim = peers.tried(lambda: _claim(path)) if nodes.leads else None
-    try:
-        peers.shared(claim if isinstance(claim, Failure) else None)
-    except ResilienceError:
-        if isinstance(claim, Claim):
-            claim.release()
-        raise
-    return Hold(nodes, claim if isinstance(claim, Claim) else None)
-
-
-def _claim(path: Path) -> Claim:
-    with usable(path):
-        claim = Claim(path, owner(os.environ, node=platform.node(), pid=os.getpid()))
-        try:
-            remove_unfinished(path)
-        except OSError:
-            claim.release()
-            raise
-    return claim

@@ -11,7 +11,8 @@ from slurm_resilience.checkpoint_files.manifest import Manifest
 from slurm_resilience.checkpoint_files.quarantine import thin_out
 from slurm_resilience.errors import CheckpointError
 from slurm_resilience.training.beside import beside
-from slurm_resilience.training.checkpoints import Checkpoints, Hold
+from slurm_resilience.training.checkpoints import Checkpoints
+from slurm_resilience.training.claiming import Hold
 
 log = logging.getLogger(__name__)
 

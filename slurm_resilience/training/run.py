@@ -13,8 +13,9 @@ import torch
 from slurm_resilience.errors import CheckpointError, ResilienceError, UsageError
 from slurm_resilience.training.agreement import Agreement, Word
 from slurm_resilience.training.bringing import folder, opened
-from slurm_resilience.training.checkpoints import Checkpoints, Hold, claimed
+from slurm_resilience.training.checkpoints import Checkpoints
 from slurm_resilience.training.choosing import Choice, Prefer, choose
+from slurm_resilience.training.claiming import Hold, claimed
 from slurm_resilience.training.due import Due, time_limit
 from slurm_resilience.training.earlier import saved_before
 from slurm_resilience.training.environment_probe import environment, leave

@@ -25,8 +25,9 @@ from slurm_resilience.errors import (
     ResilienceError,
 )
 from slurm_resilience.training.beside import beside
-from slurm_resilience.training.checkpoints import Checkpoints, Hold
+from slurm_resilience.training.checkpoints import Checkpoints
 from slurm_resilience.training.choosing import Choice
+from slurm_resilience.training.claiming import Hold
 from slurm_resilience.training.environment import Environment
 from slurm_resilience.training.following import Following
 from slurm_resilience.training.index import Piece
