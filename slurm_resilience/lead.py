@@ -2,6 +2,9 @@
 
 import math
 
+END_VARIABLE = "SLURM_JOB_END_TIME"
+"""Unix seconds at which the time limit is reached. Slurm 23.02 and newer set it, and
+`slurm-resilience run` does where Slurm does not."""
 SHORTEST_S = 60
 """Slurm looks at time limits every 30 to 60 s."""
 

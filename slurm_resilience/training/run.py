@@ -10,13 +10,16 @@ from typing import Any, SupportsIndex
 
 import torch
 
+from slurm_resilience.checkpoint_files.manifest import Manifest
 from slurm_resilience.errors import CheckpointError, ResilienceError, UsageError
 from slurm_resilience.training.agreement import Agreement, Word
 from slurm_resilience.training.bringing import folder, opened
 from slurm_resilience.training.checkpoints import Checkpoints
 from slurm_resilience.training.choosing import Choice, Prefer, choose
 from slurm_resilience.training.claiming import Hold, claimed
-from slurm_resilience.training.due import Due, time_limit
+from slurm_resilience.training.concerns import Concerns
+from slurm_resilience.training.copier import Copier
+from slurm_resilience.training.due import Due, Schedule, time_limit
 from slurm_resilience.training.earlier import saved_before
 from slurm_resilience.training.environment_probe import environment, leave
 from slurm_resilience.training.notice import WITH_AGENT, WITHOUT_AGENT, Notice
@@ -24,11 +27,9 @@ from slurm_resilience.training.peers import Peers
 from slurm_resilience.training.pulse import pulse
 from slurm_resilience.training.restoring import put_back
 from slurm_resilience.training.saver import Saver
-from slurm_resilience.training.schedule import Schedule
 from slurm_resilience.training.sound import Loss
 from slurm_resilience.training.state import captured, has_names
-from slurm_resilience.training.steps import misuse, whole
-from slurm_resilience.training.surroundings import Surroundings
+from slurm_resilience.training.steps import whole
 from slurm_resilience.watch.heartbeat import Phase
 
 log = logging.getLogger(__name__)
@@ -71,7 +72,7 @@ class Run:
         self._pulse = pulse(self._peers.rank)
         self._notice = Notice(WITH_AGENT if self._pulse.is_seen else WITHOUT_AGENT)
         self._saver: Saver | None = None
-        self._surroundings: Surroundings | None = None
+        self._copier: Copier | None = None
         self._last = -1
         self._beat(Phase.START)
 
@@ -118,9 +119,15 @@ class Run:
         """
         if os.getpid() != self._pid:
             return False
+        if self._saver is None:
+            raise UsageError(
+                "Run: call restore() before the first step(), and no step() after finish()"
+            )
         step = whole(step)
-        if self._saver is None or step <= self._last:
-            raise UsageError(misuse(step, self._last, restored=self._saver is not None))
+        if step <= self._last:
+            raise UsageError(
+                f"Run: step({step}) after step {self._last}: count the steps over the whole training"
+            )
         if self.stopped:
             return True
         self._last = step
@@ -172,9 +179,9 @@ class Run:
         """
         if os.getpid() != self._pid:
             return
-        if self._surroundings:
-            self._surroundings.close()
-            self._surroundings = None
+        if self._copier:
+            self._copier.close()
+            self._copier = None
         if self._agreement:
             self._agreement.end()
             self._agreement = None
@@ -199,10 +206,16 @@ class Run:
             self.close()
 
     def _look_around(self, part: str) -> None:
-        if self._saver:
-            start = self._saver.saved_step + 1
-            self._surroundings = Surroundings(self._checkpoints, start, part=part)
-            self._saver.following.on_saved = self._surroundings.saved
+        if self._saver is None:
+            return
+        concerns = Concerns(self._checkpoints, self._saver.saved_step + 1)
+        copier = self._copier = Copier(self._checkpoints, part=part)
+
+        def saved(manifest: Manifest) -> None:
+            concerns.saved(manifest)
+            copier.saved(manifest)
+
+        self._saver.following.on_saved = saved
 
     def _restored(self, hold: Hold, choice: Choice) -> Saver:
         rank = self._peers.rank

@@ -1,4 +1,4 @@
-"""The number that a training gives to each step: what counts as one, and what is said where none does."""
+"""The number that a training gives to each step: what counts as one."""
 
 import operator
 from typing import SupportsIndex
@@ -25,10 +25,3 @@ def whole(step: SupportsIndex) -> int:
             f"Run: step({plain(repr(step), most=80)}): a step is a whole number, 0 or more"
         )
     return number
-
-
-def misuse(step: int, last: int, *, restored: bool) -> str:
-    """Why *step* cannot follow on *last*, or comes too early."""
-    if not restored:
-        return "Run: call restore() before the first step(), and no step() after finish()"
-    return f"Run: step({step}) after step {last}: count the steps over the whole training"
