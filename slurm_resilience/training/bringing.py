@@ -3,13 +3,13 @@
 import json
 import logging
 import subprocess
-import sys
 from typing import NamedTuple
 
 from slurm_resilience.checkpoint_files.listing import found
 from slurm_resilience.errors import CheckpointCopyError
 from slurm_resilience.plain import plain
 from slurm_resilience.training.checkpoints import Checkpoints
+from slurm_resilience.training.copier import COMMAND
 from slurm_resilience.training.earlier import holds_some, refuse_loss
 from slurm_resilience.training.nodes import Nodes, made
 from slurm_resilience.training.parts import held, misfit
@@ -17,7 +17,6 @@ from slurm_resilience.training.peers import Peers
 
 log = logging.getLogger(__name__)
 
-COMMAND = [sys.executable, "-m", "slurm_resilience", "checkpoint"]
 NONE_THERE = 1
 
 

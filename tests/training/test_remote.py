@@ -489,10 +489,10 @@ def test_the_copier_ends_with_a_training_that_is_killed(tmp_path: Path) -> None:
     script = (
         "import sys, subprocess, os, time\n"
         "from pathlib import Path\n"
-        "from slurm_resilience.training.surroundings import Surroundings\n"
+        "from slurm_resilience.training.copier import Copier\n"
         "from slurm_resilience.training import Checkpoints\n"
-        "around = Surroundings(Checkpoints(sys.argv[1], copies=sys.argv[2]), 0)\n"
-        "print(around._copier.pid, flush=True)\n"
+        "copier = Copier(Checkpoints(sys.argv[1], copies=sys.argv[2]))\n"
+        "print(copier._process.pid, flush=True)\n"
         "time.sleep(600)\n"
     )
     with subprocess.Popen(
