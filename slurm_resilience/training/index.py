@@ -1,6 +1,6 @@
 """A checkpoint's index as torch's planners have it, and the way back."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch.distributed.checkpoint.metadata import (
@@ -9,12 +9,15 @@ from torch.distributed.checkpoint.metadata import (
     TensorProperties,
     TensorStorageMetadata,
 )
+from torch.distributed.checkpoint.planner import SavePlan, WriteItem
 
 from slurm_resilience.checkpoint_files.index import Index, Piece, Tensor
+from slurm_resilience.checkpoint_files.manifest import tensors_name
 from slurm_resilience.errors import CheckpointError, CheckpointLoadError
+from slurm_resilience.training.layout import layout
 from slurm_resilience.training.tree import dtype
 
-__all__ = ["Piece", "indexed", "metadata"]
+__all__ = ["Piece", "indexed", "metadata", "shapes"]
 
 
 def metadata(index: Index) -> Metadata:
@@ -39,16 +42,30 @@ def metadata(index: Index) -> Metadata:
         ) from error
 
 
-def indexed(metadata: Metadata, pieces: Iterable[tuple[str, Piece]]) -> Index:
+def indexed(metadata: Metadata, plans: Mapping[int, SavePlan]) -> Index:
     """
-    The index of what torch's save planner has planned and the ranks have written.
+    The index of what some ranks write, each its plan, of all that torch's save planner has planned.
 
-    It names all tensors, also those of which no piece is among *pieces*.
+    It names all tensors, also those of which these ranks write no piece.
     """
     by_name: dict[str, list[Piece]] = {name: [] for name in metadata.state_dict_metadata}
-    for name, piece in pieces:
-        by_name[name].append(piece)
+    for rank, plan in plans.items():
+        file, places = tensors_name(rank), layout(shapes(plan.items)).places
+        for item, (sizes, _), at in zip(plan.items, shapes(plan.items), places, strict=True):
+            offsets = item.tensor_data.chunk.offsets if item.tensor_data else ()
+            by_name[item.index.fqn].append(Piece(tuple(offsets), tuple(sizes), file, at))
     return Index({name: _tensor(metadata, name, mine) for name, mine in by_name.items()})
+
+
+def shapes(items: Sequence[WriteItem]) -> list[tuple[torch.Size, torch.dtype]]:
+    """Of the pieces that are planned."""
+    return [_shape(item) for item in items]
+
+
+def _shape(item: WriteItem) -> tuple[torch.Size, torch.dtype]:
+    if item.tensor_data is None:
+        raise CheckpointError(f"{item.index.fqn} is not a tensor")
+    return item.tensor_data.chunk.sizes, item.tensor_data.properties.dtype
 
 
 def _tensor(metadata: Metadata, name: str, pieces: list[Piece]) -> Tensor:

@@ -2,11 +2,12 @@
 Which rank writes which piece of which tensor.
 
 `torch.distributed.checkpoint`'s planner decides: it knows sharded tensors, and lets one rank write
-what all ranks hold alike. We call its planner and not its `save`, which gathers and broadcasts the
-whole plan with each save, and has each rank copy also what others write.
+what all ranks hold alike. We call its planner and not its `save`, which plans anew, and gathers and
+broadcasts the whole plan, with each save, and has each rank copy also what others write.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import torch
 from torch.distributed.checkpoint._dedup_save_plans import dedup_save_plans
@@ -15,10 +16,19 @@ from torch.distributed.checkpoint.metadata import Metadata
 from torch.distributed.checkpoint.planner import SavePlan, WriteItem
 
 from slurm_resilience.errors import CheckpointError
+from slurm_resilience.training.index import shapes
 from slurm_resilience.training.nodes import Nodes
 from slurm_resilience.training.peers import Failure, Peers
+from slurm_resilience.training.state import Captured
 
 SAME, CHANGED, FAILED = 0, 1, 2
+
+
+class Plan(NamedTuple):
+    """What all ranks write."""
+
+    metadata: Metadata
+    by_rank: list[SavePlan]
 
 
 class Planning:
@@ -27,56 +37,89 @@ class Planning:
     def __init__(self, peers: Peers, nodes: Nodes) -> None:
         self._peers = peers
         self._nodes = nodes
-        self._offered: list[WriteItem] | None = None
-        self._mine = SavePlan([])
-        self.metadata = Metadata({})
-        """All tensors of all ranks; on rank 0 only."""
+        self._planner = DefaultSavePlanner(
+            flatten_state_dict=False, flatten_sharded_tensors=False
+        )
+        self._planned_for: list[tuple[object, ...]] | None = None
+        self._items: list[WriteItem] = []
+        self.plan = Plan(Metadata({}), [])
+        """The same object from save to save while it holds; on rank 0 only."""
 
-    def pieces(
-        self, tensors: Mapping[str, torch.Tensor] | Failure
-    ) -> list[tuple[WriteItem, torch.Tensor]]:
-        """
-        What this rank writes of *tensors* (or why it has none to offer); nothing is copied.
+    @property
+    def names(self) -> list[str]:
+        """Of the tensors of which this rank writes `pieces`."""
+        return [item.index.fqn for item in self._items]
 
-        Every rank has to come here. Raises `CheckpointError` on all of them where one failed.
+    def made(self, capture: Callable[[], Captured]) -> Captured:
         """
-        planner = DefaultSavePlanner(flatten_state_dict=False)
-        offered = SavePlan([])
-        if isinstance(tensors, Failure):
+        What *capture* returns, the plan being made for its tensors.
+
+        Every rank has to come here. Raises its error on all of them where *capture* fails on one.
+        """
+
+        def offer() -> tuple[Captured, list[tuple[object, ...]]]:
+            captured = capture()
+            self._planner.set_up_planner(
+                dict(captured.tensors), is_coordinator=self._peers.rank == 0
+            )
+            return captured, _signature(captured.tensors)
+
+        offered = self._peers.tried(offer)
+        if isinstance(offered, Failure):
             word = FAILED
         else:
-            planner.set_up_planner(dict(tensors), is_coordinator=self._peers.rank == 0)
-            offered = planner.create_local_plan()
-            word = SAME if offered.items == self._offered else CHANGED
+            word = SAME if offered[1] == self._planned_for else CHANGED
         worst = self._peers.most(word)
-        if worst == FAILED:
-            self._peers.shared(tensors if isinstance(tensors, Failure) else None)
+        if worst == FAILED or isinstance(offered, Failure):
+            self._peers.shared(offered if isinstance(offered, Failure) else None)
+            raise CheckpointError("a rank failed")  # which the others have said by now
+        captured, signature = offered
         if worst == CHANGED:
-            self._offered = None  # until the new plan stands
-            self._mine = self._peers.dealt(offered, lambda plans: self._decide(planner, plans))
-            self._offered = offered.items
-        plan = planner.finish_plan(self._mine)
-        return [(item, _tensor(planner, item)) for item in plan.items]
+            self._planned_for = None  # until the new plan stands
+            mine = self._peers.tried(self._planner.create_local_plan)
+            self._items = self._peers.dealt(mine, self._decide).items
+            self._planned_for = signature
+        return captured
 
-    def _decide(self, planner: DefaultSavePlanner, plans: list[SavePlan]) -> list[SavePlan]:
+    def pieces(self) -> list[torch.Tensor]:
+        """What this rank writes; live, nothing is copied."""
+        found = [self._planner.resolve_data(item) for item in self._items]
+        pieces = [piece for piece in found if isinstance(piece, torch.Tensor)]
+        if [(piece.shape, piece.dtype) for piece in pieces] != shapes(self._items):
+            raise CheckpointError("the state is not what was planned for")
+        return pieces
+
+    def _decide(self, offered: list[SavePlan]) -> list[SavePlan]:
         try:
-            decided, self.metadata = planner.create_global_plan(plans)
+            decided, metadata = self._planner.create_global_plan(offered)
         except (ValueError, AssertionError) as error:
             raise CheckpointError(f"the ranks' tensors do not fit together: {error}") from error
-        return decided if self._nodes.are_one else self._decided_by_node(plans)
+        if not self._nodes.are_one:
+            decided = self._decided_by_node(offered)
+        self.plan = Plan(metadata, decided)
+        return decided
 
-    def _decided_by_node(self, plans: list[SavePlan]) -> list[SavePlan]:
+    def _decided_by_node(self, offered: list[SavePlan]) -> list[SavePlan]:
         """What ranks on one node hold alike, one of them writes; and so on every node."""
-        decided = list(plans)
+        decided = list(offered)
         for ranks in self._nodes.groups:
-            on_node = dedup_save_plans([plans[rank] for rank in ranks])
+            on_node = dedup_save_plans([offered[rank] for rank in ranks])
             for rank, plan in zip(ranks, on_node, strict=True):
                 decided[rank] = plan
         return decided
 
 
-def _tensor(planner: DefaultSavePlanner, item: WriteItem) -> torch.Tensor:
-    data = planner.resolve_data(item)
-    if not isinstance(data, torch.Tensor):
-        raise CheckpointError(f"{item.index.fqn} is not a tensor")
-    return data
+def _signature(tensors: Mapping[str, torch.Tensor]) -> list[tuple[object, ...]]:
+    """What a plan depends on: to compare it costs a small part of planning."""
+    return [
+        (name, tensor.shape, tensor.dtype, *_spread(tensor)) for name, tensor in tensors.items()
+    ]
+
+
+def _spread(tensor: torch.Tensor) -> tuple[object, ...]:
+    """How *tensor* is spread over the ranks."""
+    any_kind: Any = tensor
+    if hasattr(tensor, "device_mesh"):
+        return (any_kind.device_mesh, any_kind.placements)
+    # Of another kind with shards of its own nothing is known: planned anew each time.
+    return (object(),) if hasattr(tensor, "local_shards") else ()

@@ -28,24 +28,20 @@ from slurm_resilience.training.beside import beside
 from slurm_resilience.training.checkpoints import Checkpoints
 from slurm_resilience.training.choosing import Choice
 from slurm_resilience.training.claiming import Hold
+from slurm_resilience.training.drafting import Draft, Drafting, Written
 from slurm_resilience.training.environment import Environment
 from slurm_resilience.training.following import Following
-from slurm_resilience.training.index import Piece
 from slurm_resilience.training.peers import Failure, Peers
-from slurm_resilience.training.planning import Planning
+from slurm_resilience.training.planning import Plan, Planning
 from slurm_resilience.training.sound import Loss, poison_in, poison_of, way_back
 from slurm_resilience.training.staging import Staging
 from slurm_resilience.training.state import State, Values, captured
 from slurm_resilience.training.writer import (
-    Draft,
     Standing,
-    Written,
     clear,
     complete,
-    drafts,
     give_name,
     open_unfinished,
-    placed,
     read_back,
     write_part,
 )
@@ -67,7 +63,9 @@ class Frozen(NamedTuple):
     """CLOCK_MONOTONIC seconds at which the save began."""
     block: memoryview | Failure
     """The tensors; or why there was no room for them."""
-    pieces: list[tuple[str, Piece]]
+    names: list[str]
+    """Of what the tensors are pieces of."""
+    plan: Plan
     values: Values
     guarded: frozenset[str]
     poison: str
@@ -101,6 +99,7 @@ class Saver:
         self._unsound = set(choice.unsound)
         self.following = Following(checkpoints, hold, self._unsound)
         self._planning = Planning(peers, hold.nodes)
+        self._drafting = Drafting(hold.nodes)
         # Not LOCAL_WORLD_SIZE: srun does not set it.
         nodes = peers.each(platform.node)
         self._staging = Staging(sharers=nodes.count(platform.node()))
@@ -121,14 +120,18 @@ class Saver:
         """
         self._wait_for_last(step)
         since = time.monotonic()
-        taken = self._peers.tried(lambda: captured(state, rank=self._peers.rank))
-        pieces = self._planning.pieces(taken if isinstance(taken, Failure) else taken.tensors)
-        if isinstance(taken, Failure):
-            raise taken.kind(taken.text)
-        block = self._peers.tried(lambda: self._staging.fill([tensor for _, tensor in pieces]))
-        written = placed([item for item, _ in pieces], self._staging.places, self._peers.rank)
-        values = msgspec.structs.replace(taken.values, environment=self._environment)
-        frozen = Frozen(step, since, block, written, values, taken.guarded, poison_of(loss))
+        taken = self._planning.made(lambda: captured(state, rank=self._peers.rank))
+        block = self._peers.tried(lambda: self._staging.fill(self._planning.pieces()))
+        frozen = Frozen(
+            step,
+            since,
+            block,
+            self._planning.names,
+            self._planning.plan,
+            msgspec.structs.replace(taken.values, environment=self._environment),
+            taken.guarded,
+            poison_of(loss),
+        )
         self._pending = (step, beside(lambda: self._write(frozen)))
         log.info("step %d: training stood for %.3f s", step, time.monotonic() - since)
 
@@ -250,9 +253,8 @@ class Saver:
             raise CheckpointError(f"no host memory to copy to: {frozen.block.text}")
         standing.hold()
         rank = self._peers.rank
-        part = write_part(unfinished, rank, frozen.block, frozen.values, frozen.pieces)
-        names = [tensor for tensor, _ in frozen.pieces]
-        copies = zip(names, self._staging.views, strict=True)
+        part = write_part(unfinished, rank, frozen.block, frozen.values)
+        copies = zip(frozen.names, self._staging.views, strict=True)
         return part._replace(poison=frozen.poison or poison_in(copies, frozen.guarded))
 
     def _open(self, step: int) -> Path:
@@ -275,7 +277,7 @@ class Saver:
             files={},
             poison=next((part.poison for part in written if part.poison), ""),
         )
-        return drafts(known, self._planning.metadata, written, self._nodes)
+        return self._drafting.drafts(known, frozen.plan, written)
 
     def _complete(self, unfinished: Path, draft: Draft) -> None:
         self._confirm()

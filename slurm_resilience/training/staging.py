@@ -12,11 +12,11 @@ from typing import Any
 import torch
 
 from slurm_resilience.errors import CheckpointError
+from slurm_resilience.training.layout import layout
 from slurm_resilience.training.memory import available_bytes
 
 log = logging.getLogger(__name__)
 
-ALIGNMENT = 64
 PORTABLE = 1
 """cudaHostRegisterPortable."""
 GIB = 1 << 30
@@ -30,10 +30,8 @@ class Staging:
         self._sharers = sharers
         self._block: mmap.mmap | None = None
         self._pinned_at: int | None = None
-        self._layout: list[tuple[torch.Size, torch.dtype]] = []
+        self._pieces: list[tuple[torch.Size, torch.dtype]] = []
         self._views: list[torch.Tensor] = []
-        self.places: list[int] = []
-        """First byte of each tensor of the last `fill`."""
 
     @property
     def views(self) -> list[torch.Tensor]:
@@ -47,29 +45,25 @@ class Staging:
         On return they are frozen: what happens to the tensors afterwards is not in the copy. The
         next `fill` overwrites it. Raises `CheckpointError` where there is not enough memory for it.
         """
-        layout = [(tensor.shape, tensor.dtype) for tensor in tensors]
-        size_bytes = self._arrange(layout, pinned=any(tensor.is_cuda for tensor in tensors))
+        pieces = [(tensor.shape, tensor.dtype) for tensor in tensors]
+        size_bytes = self._arrange(pieces, pinned=any(tensor.is_cuda for tensor in tensors))
         for view, tensor in zip(self._views, tensors, strict=True):
             view.copy_(tensor.detach(), non_blocking=True)
         if any(tensor.is_cuda for tensor in tensors):
             torch.cuda.current_stream().synchronize()
         return memoryview(self._block or b"")[:size_bytes]
 
-    def _arrange(self, layout: list[tuple[torch.Size, torch.dtype]], *, pinned: bool) -> int:
-        ends = [0]
-        for shape, dtype in layout:
-            size_bytes = shape.numel() * dtype.itemsize
-            ends.append(-(-(ends[-1] + size_bytes) // ALIGNMENT) * ALIGNMENT)
-        if layout != self._layout:
-            self._views, self._layout = [], []  # before the block: they hold it
-            self.places = ends[:-1]
-            block = self._sized(ends[-1], pinned=pinned)
+    def _arrange(self, pieces: list[tuple[torch.Size, torch.dtype]], *, pinned: bool) -> int:
+        places, size_bytes = layout(pieces)
+        if pieces != self._pieces:
+            self._views, self._pieces = [], []  # before the block: they hold it
+            block = self._sized(size_bytes, pinned=pinned)
             self._views = [
                 _view(block, at, shape, dtype)
-                for at, (shape, dtype) in zip(self.places, layout, strict=True)
+                for at, (shape, dtype) in zip(places, pieces, strict=True)
             ]
-            self._layout = layout
-        return ends[-1]
+            self._pieces = pieces
+        return size_bytes
 
     def _sized(self, size_bytes: int, *, pinned: bool) -> torch.Tensor:
         if self._block is None or len(self._block) < size_bytes:
@@ -80,7 +74,9 @@ class Staging:
             flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
             self._block = mmap.mmap(-1, max(size_bytes, mmap.PAGESIZE), flags=flags)
             self._block.madvise(mmap.MADV_DONTFORK)
-            with suppress(OSError):  # a kernel without: the first copy then waits for every page
+            with suppress(
+                OSError
+            ):  # a kernel without: the first copy then waits for every page
                 self._block.madvise(mmap.MADV_HUGEPAGE)
             if pinned:
                 self._pin(self._block)

@@ -3,50 +3,27 @@
 import logging
 import os
 import platform
-import secrets
 import shutil
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
-from torch.distributed.checkpoint.metadata import Metadata
-from torch.distributed.checkpoint.planner import WriteItem
 
 from slurm_resilience.checkpoint_files import manifest as manifests
 from slurm_resilience.checkpoint_files.blocks import write
 from slurm_resilience.checkpoint_files.digest import digest
-from slurm_resilience.checkpoint_files.index import Piece, check
 from slurm_resilience.checkpoint_files.keep import SAVING
 from slurm_resilience.checkpoint_files.listing import directory_name, look
-from slurm_resilience.checkpoint_files.manifest import File, Manifest, Part
+from slurm_resilience.checkpoint_files.manifest import File, Manifest
 from slurm_resilience.checkpoint_files.quarantine import damage, set_aside, thin_out
 from slurm_resilience.errors import CheckpointError, CheckpointInUseError
 from slurm_resilience.files import sync_directory
 from slurm_resilience.training.beside import beside
-from slurm_resilience.training.index import indexed
-from slurm_resilience.training.nodes import Nodes
+from slurm_resilience.training.drafting import Draft, Written
 from slurm_resilience.training.state import Values
 
 log = logging.getLogger(__name__)
-
-
-class Written(NamedTuple):
-    """What one rank has written."""
-
-    files: dict[str, File]
-    pieces: list[tuple[str, Piece]]
-    node: str
-    poison: str = ""
-    """Which NaN or infinity is among them; empty: none was seen."""
-
-
-class Draft(NamedTuple):
-    """What one rank adds to what all have written, so that a directory becomes a checkpoint."""
-
-    manifest: Manifest
-    index_json: bytes
 
 
 class Standing:
@@ -90,28 +67,11 @@ def open_unfinished(directory: Path, step: int, token: str) -> Path:
     return path
 
 
-def placed(
-    items: Sequence[WriteItem], places: Sequence[int], rank: int
-) -> list[tuple[str, Piece]]:
-    """The pieces that *rank* writes, by the names of their tensors."""
-    file = manifests.tensors_name(rank)
-    pieces = []
-    for item, at in zip(items, places, strict=True):
-        if item.tensor_data is None:
-            raise CheckpointError(f"{item.index.fqn} is not a tensor")
-        chunk = item.tensor_data.chunk
-        pieces.append(
-            (item.index.fqn, Piece(tuple(chunk.offsets), tuple(chunk.sizes), file, at))
-        )
-    return pieces
-
-
 def write_part(
     unfinished: Path,
     rank: int,
     block: memoryview,
     values: Values,
-    pieces: list[tuple[str, Piece]],
 ) -> Written:
     """Write what is this rank's, and make it last."""
     content = {
@@ -120,29 +80,7 @@ def write_part(
     }
     files = {name: write(unfinished / name, data) for name, data in content.items()}
     sync_directory(unfinished)
-    return Written(files, pieces, platform.node())
-
-
-def drafts(
-    known: Manifest, metadata: Metadata, written: Sequence[Written], nodes: Nodes
-) -> list[Draft]:
-    """
-    By rank, what it adds to what all have *written*: those that lead, manifest and index of the
-    checkpoint or of their node's part of it; to the others is only told what is *known*.
-
-    Raises `CheckpointError` where the pieces make no index that can be loaded.
-    """
-    by_rank, whole = [Draft(known, b"")] * len(written), secrets.token_hex(8)
-    for ranks in nodes.groups:
-        here = [written[rank] for rank in ranks]
-        files = {name: file for one in here for name, file in one.files.items()}
-        index = indexed(metadata, [piece for one in here for piece in one.pieces])
-        check(index, files, partial=not nodes.are_one)
-        text = msgspec.json.encode(index)
-        files[manifests.INDEX] = File(size_bytes=len(text), crc32=zlib.crc32(text))
-        part = None if nodes.are_one else Part(whole, here[0].node, ranks)
-        by_rank[ranks[0]] = Draft(msgspec.structs.replace(known, files=files, part=part), text)
-    return by_rank
+    return Written(files, platform.node())
 
 
 def complete(unfinished: Path, draft: Draft) -> None:
