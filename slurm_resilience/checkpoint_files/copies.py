@@ -11,6 +11,7 @@ byte's digest is taken as it is sent or received, and compared with the local or
 
 import logging
 import os
+import re
 import secrets
 import shutil
 import zlib
@@ -31,6 +32,7 @@ from slurm_resilience.checkpoint_files.listing import (
     senseless,
 )
 from slurm_resilience.checkpoint_files.manifest import File, Manifest
+from slurm_resilience.checkpoint_files.owner import NAME as OWNER
 from slurm_resilience.checkpoint_files.store import BLOCK_BYTES, Foreign, Store
 from slurm_resilience.errors import (
     CheckpointCopyError,
@@ -42,6 +44,8 @@ from slurm_resilience.plain import plain
 log = logging.getLogger(__name__)
 
 COPYING = f"{SAVING}links-"
+NAMED = re.compile(rf"{PREFIX}\d+-[0-9a-f]{{8}}")
+"""What a copy is called, and a checkpoint is not: nothing else is ever deleted."""
 
 
 class Copy(NamedTuple):
@@ -87,8 +91,13 @@ def copy_newest(directory: Path, store: Store, *, keep: int) -> str:
     """
     Copy the newest checkpoint that verifies and holds no poison; its name, empty: there is none.
 
-    Then all but the newest *keep* copies go. Raises `CheckpointCopyError` where the storage fails.
+    Then all but it and the newest *keep* copies go. Raises `CheckpointCopyError` where the storage
+    fails, or is a directory that jobs save to.
     """
+    if OWNER in store.names():
+        raise CheckpointCopyError(
+            f"{store.url} is a directory of checkpoints itself; give copies a place of their own"
+        )
     failed: set[Path] = set()
     while True:  # looks anew after each that is damaged, or was deleted meanwhile
         entry = next((one for one in found(directory) if _is_wanted(one, failed)), None)
@@ -102,7 +111,7 @@ def copy_newest(directory: Path, store: Store, *, keep: int) -> str:
                 log.warning("not copied: %s: %s", entry.path, error)
                 failed.add(entry.path)
         else:
-            _thin_out(store, keep=keep)
+            _thin_out(store, keep=keep, made=name)
             return name
 
 
@@ -175,16 +184,16 @@ def _copy(files: Path, manifest: Manifest, store: Store) -> str:
     return name
 
 
-def _thin_out(store: Store, *, keep: int) -> None:
+def _thin_out(store: Store, *, keep: int, made: str) -> None:
     """
-    Delete what copies that were cut off have left, then all but the newest whole ones.
+    Delete what copies that were cut off have left, then all but the newest whole ones and *made*:
+    it has a lower step than others where the training went back.
 
     What has a manifest that is not understood stays: another version may have written it.
     """
-    going = [
-        name for name in store.names() if name.startswith(PREFIX) and _is_part(store, name)
-    ]
-    going += [copy.name for copy in copied(store)[keep:]]
+    going = [name for name in store.names() if NAMED.fullmatch(name) and _is_part(store, name)]
+    copies = [copy.name for copy in copied(store) if NAMED.fullmatch(copy.name)]
+    going += [name for name in copies[keep:] if name != made]
     for name in going:
         store.delete(f"{name}/{manifests.NAME}")  # first: from here on it is no copy
         store.delete(name, folder=True)

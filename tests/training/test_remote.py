@@ -144,6 +144,39 @@ def test_the_newest_few_copies_stay(store: Store, directory: Path) -> None:
     assert len(store.names()) == 2
 
 
+def test_copies_never_make_checkpoints_go(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where the place for them is a directory that was saved to, also one without its owner."""
+    for name in ("one", "other"):
+        saved(tmp_path / name)
+    before = sorted(tmp_path.glob("*/step-*"))
+
+    for place in ("one", "other"):
+        assert main(["checkpoint", "copy", str(tmp_path / "one"), f"file://{tmp_path / place}"])
+        assert "is a directory of checkpoints itself" in capsys.readouterr().err
+    (tmp_path / "other" / "owner.json").unlink()
+    url = f"file://{tmp_path / 'other'}"
+    assert not main(["checkpoint", "copy", str(tmp_path / "one"), url, "--keep", "1"])
+
+    assert set(before) <= set(tmp_path.glob("*/step-*"))
+
+
+def test_a_copy_of_an_earlier_step_stays_beside_those_of_later_ones(
+    store: Store, directory: Path
+) -> None:
+    """The training went back; what it saves from there on is copied."""
+    later = [directory / directory_name(step) for step in (3, 5)]
+    copy_newest(directory, store, keep=1)
+    for checkpoint in later:
+        shutil.rmtree(checkpoint)
+
+    name = copy_newest(directory, store, keep=1)
+
+    assert [copy.manifest.step for copy in copied(store)] == [5, 1]
+    assert name == copied(store)[1].name
+
+
 def test_a_damaged_checkpoint_is_not_copied(
     store: Store, directory: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
