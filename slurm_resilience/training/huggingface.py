@@ -14,6 +14,7 @@ import dataclasses
 import json
 import logging
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from transformers import (
     TrainingArguments,
 )
 from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_callback import ExportableState
 
 from slurm_resilience.checkpoint_files.listing import Found
 from slurm_resilience.errors import UsageError
@@ -52,6 +54,7 @@ class Resilience(TrainerCallback):  # type: ignore[misc,unused-ignore]
         self._checkpoints = checkpoints
         self._prefer: Prefer = prefer
         self._scaler: Any = None
+        self._callbacks: list[TrainerCallback] = []
         self._run: Run | None = None
         self._rng: rng.State | None = None
 
@@ -67,6 +70,7 @@ class Resilience(TrainerCallback):  # type: ignore[misc,unused-ignore]
                 "Resilience: not for a Trainer with FSDP or DeepSpeed; use a loop of your own"
             )
         self._scaler = trainer.accelerator.scaler
+        self._callbacks = trainer.callback_handler.callbacks
         folder = Path(str(trainer.args.output_dir)) / POSITION
         peers = Peers(timeout_s=1800.0)
         try:
@@ -98,7 +102,7 @@ class Resilience(TrainerCallback):  # type: ignore[misc,unused-ignore]
             "model": parts["model"],
             "optimizer": parts["optimizer"],
             "scheduler": parts["lr_scheduler"],
-            "trainer": Position(state),
+            "trainer": Position(state, self._callbacks),
         }
         if self._scaler is not None:
             held["scaler"] = self._scaler
@@ -176,12 +180,16 @@ def _read(entry: Found) -> str:
 class Position:
     """The Trainer's own record of how far it is."""
 
-    def __init__(self, state: TrainerState) -> None:
+    def __init__(self, state: TrainerState, callbacks: Sequence[TrainerCallback]) -> None:
         self._state = state
+        self._callbacks = callbacks
 
     def state_dict(self) -> dict[str, str]:
-        """As the Trainer writes it."""
-        return {"json": json.dumps(dataclasses.asdict(self._state))}
+        """As the Trainer writes it, with what callbacks (early stopping) keep now."""
+        kept: list[Any] = [one for one in self._callbacks if isinstance(one, ExportableState)]
+        now = TrainerState(stateful_callbacks=kept).stateful_callbacks
+        position = dataclasses.asdict(self._state)
+        return {"json": json.dumps({**position, "stateful_callbacks": now})}
 
     def load_state_dict(self, state: dict[str, str]) -> None:
         """The Trainer has read it already, see `resume_from`."""
