@@ -8,7 +8,6 @@ import atexit
 import errno
 import logging
 import os
-import platform
 import time
 from concurrent import futures
 from pathlib import Path
@@ -35,7 +34,7 @@ from slurm_resilience.training.peers import Failure, Peers
 from slurm_resilience.training.planning import Plan, Planning
 from slurm_resilience.training.sound import Loss, poison_in, poison_of, way_back
 from slurm_resilience.training.staging import Staging
-from slurm_resilience.training.state import State, Values, captured
+from slurm_resilience.training.state import Captured, State, Values, captured
 from slurm_resilience.training.writer import (
     Standing,
     clear,
@@ -100,9 +99,7 @@ class Saver:
         self.following = Following(checkpoints, hold, self._unsound)
         self._planning = Planning(peers, hold.nodes)
         self._drafting = Drafting(hold.nodes)
-        # Not LOCAL_WORLD_SIZE: srun does not set it.
-        nodes = peers.each(platform.node)
-        self._staging = Staging(sharers=nodes.count(platform.node()))
+        self._staging = Staging(peers)
         self._pending: tuple[int, futures.Future[Manifest]] | None = None
         self._is_given_up = False
         """Whether a save was left to itself: it may still write."""
@@ -120,8 +117,14 @@ class Saver:
         """
         self._wait_for_last(step)
         since = time.monotonic()
-        taken = self._planning.made(lambda: captured(state, rank=self._peers.rank))
-        block = self._peers.tried(lambda: self._staging.fill(self._planning.pieces()))
+
+        def capture() -> Captured:
+            taken = captured(state, rank=self._peers.rank)
+            self._staging.memory.look()  # before the ranks meet to plan
+            return taken
+
+        taken = self._planning.made(capture)
+        block = self._staging.filled(self._planning.pieces)
         frozen = Frozen(
             step,
             since,

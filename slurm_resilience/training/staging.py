@@ -5,7 +5,8 @@ on while it is written. Reused from save to save.
 
 import logging
 import mmap
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -13,24 +14,27 @@ import torch
 
 from slurm_resilience.errors import CheckpointError
 from slurm_resilience.training.layout import layout
-from slurm_resilience.training.memory import available_bytes
+from slurm_resilience.training.memory import Memory
+from slurm_resilience.training.peers import Failure, Peers
 
 log = logging.getLogger(__name__)
 
 PORTABLE = 1
 """cudaHostRegisterPortable."""
-GIB = 1 << 30
+
+Pieces = list[tuple[torch.Size, torch.dtype]]
 
 
 class Staging:
     """A block as large as the largest save so far, and the places of the tensors in it."""
 
-    def __init__(self, sharers: int) -> None:
-        """*sharers*: ranks on this node, each with a block of its own."""
-        self._sharers = sharers
+    def __init__(self, peers: Peers) -> None:
+        self._peers = peers
+        self.memory = Memory(peers)
+        """What the block is taken of."""
         self._block: mmap.mmap | None = None
-        self._pinned_at: int | None = None
-        self._pieces: list[tuple[torch.Size, torch.dtype]] = []
+        self._unpin: Callable[[], object] | None = None
+        self._pieces: Pieces = []
         self._views: list[torch.Tensor] = []
 
     @property
@@ -38,22 +42,40 @@ class Staging:
         """The copies of the last `fill`."""
         return self._views
 
-    def fill(self, tensors: Sequence[torch.Tensor]) -> memoryview:
+    def filled(self, take: Callable[[], Sequence[torch.Tensor]]) -> memoryview | Failure:
         """
-        Copies of *tensors*, one after the other, each at its place.
+        Copies of the tensors that *take* gives, one after the other, each at its place; or why there
+        are none.
 
-        On return they are frozen: what happens to the tensors afterwards is not in the copy. The
-        next `fill` overwrites it. Raises `CheckpointError` where there is not enough memory for it.
+        Every rank has to come here, after `memory.look`. On return they are frozen: what happens to
+        the tensors afterwards is not in the copy. The next `filled` overwrites it. Raises
+        `CheckpointError` on all ranks where one fails before memory was first taken.
         """
+        tensors = self._peers.tried(take)
+        if isinstance(tensors, Failure):
+            self.memory.refusal(tensors)
+            return tensors
         pieces = [(tensor.shape, tensor.dtype) for tensor in tensors]
-        size_bytes = self._arrange(pieces, pinned=any(tensor.is_cuda for tensor in tensors))
+        _, size_bytes = layout(pieces)
+        # Before a page of it is touched: the kernel does not refuse, it kills.
+        refusal = self.memory.refusal(max(0, size_bytes - len(self._block or b"")))
+        return self._peers.tried(lambda: self._fill(tensors, pieces, refusal))
+
+    def _fill(
+        self, tensors: Sequence[torch.Tensor], pieces: Pieces, refusal: str
+    ) -> memoryview:
+        if refusal:
+            raise CheckpointError(refusal)
+        devices = cuda_devices(tensors)
+        size_bytes = self._arrange(pieces, pinned=bool(devices))
         for view, tensor in zip(self._views, tensors, strict=True):
-            view.copy_(tensor.detach(), non_blocking=True)
-        if any(tensor.is_cuda for tensor in tensors):
-            torch.cuda.current_stream().synchronize()
+            # How to wait for a device of another kind is not known here.
+            view.copy_(tensor.detach(), non_blocking=tensor.is_cuda)
+        for device in devices:
+            torch.cuda.current_stream(device).synchronize()
         return memoryview(self._block or b"")[:size_bytes]
 
-    def _arrange(self, pieces: list[tuple[torch.Size, torch.dtype]], *, pinned: bool) -> int:
+    def _arrange(self, pieces: Pieces, *, pinned: bool) -> int:
         places, size_bytes = layout(pieces)
         if pieces != self._pieces:
             self._views, self._pieces = [], []  # before the block: they hold it
@@ -67,9 +89,9 @@ class Staging:
 
     def _sized(self, size_bytes: int, *, pinned: bool) -> torch.Tensor:
         if self._block is None or len(self._block) < size_bytes:
-            self._unpin()
-            self._block = None  # first, so that there are never two
-            _look_for(size_bytes, self._sharers)
+            if self._unpin:
+                self._unpin()
+            self._block = self._unpin = None  # first, so that there are never two
             # Private and not inherited: a forked child would make later copies pay for new pages.
             flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
             self._block = mmap.mmap(-1, max(size_bytes, mmap.PAGESIZE), flags=flags)
@@ -88,28 +110,20 @@ class Staging:
         code = int(_cuda().cudaHostRegister(address, len(block), PORTABLE))
         if code:
             log.warning("host memory cannot be pinned (CUDA error %d): saves are slower", code)
-        else:
-            self._pinned_at = address
-
-    def _unpin(self) -> None:
-        if self._pinned_at is not None:
-            _cuda().cudaHostUnregister(self._pinned_at)
-            self._pinned_at = None
-
-
-def _look_for(size_bytes: int, ranks: int) -> None:
-    # Before a page of it is touched: the kernel does not refuse, it kills.
-    needed = size_bytes * ranks
-    available = available_bytes()
-    if available is not None and needed > available:
-        raise CheckpointError(
-            f"{_spelled(needed)} are needed on this node ({ranks} ranks), "
-            f"{_spelled(available)} are left to this job"
-        )
+            with suppress(
+                RuntimeError
+            ):  # CUDA blames the next kernel for it: not the training's
+                torch.ones(1, device="cuda")
+            return
+        # Also where the Run goes and the process stays: CUDA would keep the pages.
+        unpin = weakref.finalize(self, _cuda().cudaHostUnregister, address)
+        unpin.atexit = False
+        self._unpin = unpin
 
 
-def _spelled(size_bytes: int) -> str:
-    return f"{size_bytes / GIB:.1f} GiB" if size_bytes >= GIB else f"{size_bytes >> 20} MiB"
+def cuda_devices(tensors: Iterable[torch.Tensor]) -> set[torch.device]:
+    """The GPUs that *tensors* are on: each copies on a stream of its own."""
+    return {tensor.device for tensor in tensors if tensor.is_cuda}
 
 
 def _cuda() -> Any:  # noqa: ANN401 - a module made by the binding

@@ -12,7 +12,7 @@ import torch
 from slurm_resilience.checkpoint_files.listing import directory_name, found
 from slurm_resilience.errors import CheckpointError, UntrustedFileError
 from slurm_resilience.training import load
-from slurm_resilience.training.memory import available_bytes
+from slurm_resilience.training.memory import left
 from slurm_resilience.watch.heartbeat import Beat, Stop, beat_path, read_beat, write_stop
 from tests.training import jobs
 from tests.training.ranks import Ranks, on_ranks, wait_for
@@ -345,7 +345,7 @@ def test_a_group_that_is_destroyed_under_a_save_is_one_line(tmp_path: Path) -> N
 
 def test_ranks_on_one_node_count_each_other_without_torchrun(tmp_path: Path) -> None:
     """srun sets no LOCAL_WORLD_SIZE; what all of them copy together has to fit."""
-    size_bytes = int((available_bytes() or 0) * 0.7)
+    size_bytes = int(min(left().values()) * 0.7)
 
     said = on_ranks(
         jobs.with_much, tmp_path / "c", size_bytes, world_size=2, folder=tmp_path / "b"
