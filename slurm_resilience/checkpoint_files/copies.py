@@ -12,17 +12,15 @@ byte's digest is taken as it is sent or received, and compared with the local or
 import logging
 import os
 import re
-import secrets
-import shutil
 import zlib
 from collections.abc import Container, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from slurm_resilience.checkpoint_files import manifest as manifests
 from slurm_resilience.checkpoint_files.blocks import in_threads
-from slurm_resilience.checkpoint_files.keep import SAVING, is_poisoned
+from slurm_resilience.checkpoint_files.keep import is_poisoned
+from slurm_resilience.checkpoint_files.links import kept
 from slurm_resilience.checkpoint_files.listing import (
     PREFIX,
     Found,
@@ -43,7 +41,6 @@ from slurm_resilience.plain import plain
 
 log = logging.getLogger(__name__)
 
-COPYING = f"{SAVING}links-"
 NAMED = re.compile(rf"{PREFIX}\d+-[0-9a-f]{{8}}")
 """What a copy is called, and a checkpoint is not: nothing else is ever deleted."""
 
@@ -104,7 +101,7 @@ def copy_newest(directory: Path, store: Store, *, keep: int) -> str:
         if entry is None or entry.manifest is None:
             return ""
         try:
-            with _kept(entry.path, entry.manifest) as files:
+            with kept(entry.path, entry.manifest) as files:
                 name = _copy(files, entry.manifest, store)
         except CheckpointLoadError as error:
             if entry in found(directory):  # else a training has deleted or replaced it
@@ -129,28 +126,6 @@ def _look(store: Store, name: str) -> Copy | None:
 
 def _is_wanted(entry: Found, failed: Container[Path]) -> bool:
     return entry.manifest is not None and not is_poisoned(entry) and entry.path not in failed
-
-
-@contextmanager
-def _kept(checkpoint: Path, manifest: Manifest) -> Iterator[Path]:
-    """
-    A folder with its files that lasts while it is copied, whether the checkpoint is deleted or not:
-    it may go sooner than it is sent. Hard links; where none can be made, the checkpoint itself.
-    """
-    links = checkpoint.with_name(f"{COPYING}{checkpoint.name}-{secrets.token_hex(8)}")
-    files = links
-    try:
-        try:
-            links.mkdir()
-            for name in manifest.files:
-                os.link(checkpoint / name, links / name, follow_symlinks=False)
-        except FileNotFoundError as error:
-            raise CheckpointLoadError(f"{plain(str(error.filename))} is gone") from error
-        except OSError:  # no write access, or no links on this file system
-            files = checkpoint
-        yield files
-    finally:
-        shutil.rmtree(links, ignore_errors=True)
 
 
 def _copy(files: Path, manifest: Manifest, store: Store) -> str:
