@@ -13,13 +13,14 @@ import pytest
 
 from slurm_resilience.checkpoint_files import manifest as manifests
 from slurm_resilience.checkpoint_files.listing import directory_name
-from slurm_resilience.checkpoint_files.quarantine import put_aside
+from slurm_resilience.checkpoint_files.quarantine import MOST, put_aside, set_aside
 from slurm_resilience.cli import main
 from slurm_resilience.errors import CheckpointError, CheckpointLoadError, UsageError
 from slurm_resilience.training import Checkpoints, Run, load
 from tests.training.jobs import Level
+from tests.training.ranks import wait_for
 from tests.training.three_saves import restored, saved
-from tests.whole import swap
+from tests.whole import checkpoint, swap
 
 Harm = Callable[[Path], None]
 
@@ -168,6 +169,31 @@ def test_a_step_done_again_puts_the_damaged_checkpoint_aside(directory: Path) ->
     assert sorted(path.name for path in directory.glob("*step-*")) == ["step-000000005"]
     assert len(put_aside(directory)) == 1
     assert restored(directory) == (6, 5)
+
+
+def fill_quarantine(directory: Path) -> None:
+    """Twice as many damaged ones as stay."""
+    for step in range(10, 10 + 2 * MOST):
+        path = checkpoint(directory, step)
+        flip(path / "rank-00000.tensors", 0)
+        set_aside(path, "damaged")
+
+
+def test_the_quarantine_is_thinned_out_by_restore_and_beside_the_training(
+    directory: Path,
+) -> None:
+    """Whoever filled it; no rank waits for that."""
+    fill_quarantine(directory)
+    model = Level()
+    run = Run(checkpoints=Checkpoints(directory, every_steps=1), state={"model": model})
+    step = run.restore()
+    assert len(put_aside(directory)) == MOST
+
+    fill_quarantine(directory)
+    run.step(step)
+
+    wait_for(lambda: len(put_aside(directory)) == MOST)
+    run.finish()
 
 
 @pytest.mark.parametrize("name", ["none", "x" * 5000, "nul\0", "loop"])
