@@ -47,9 +47,14 @@ def environment() -> Environment:
         cuda=torch.version.cuda,
         driver=_driver(),
         image=_image(os.environ),
-        commit=_commit(Path(sys.argv[0]).absolute().parent if sys.argv else Path()),
-        argv=without_secrets(sys.argv),
+        commit=_commit(sys.argv[0] if sys.argv else ""),
+        argv=tuple(map(_text, without_secrets(sys.argv))),
     )
+
+
+def _text(found: str) -> str:
+    """*found* as UTF-8 can hold it: a byte that is none stands there as `\\udce9`."""
+    return found.encode("utf-8", "backslashreplace").decode()
 
 
 def _named(package: metadata.Distribution) -> tuple[str, str] | None:
@@ -107,19 +112,22 @@ def _driver() -> str | None:
 
 def _image(environ: Mapping[str, str]) -> str | None:
     named = next((environ[name] for name in IMAGE_VARIABLES if environ.get(name)), None)
-    if named is None or not named.endswith(".sif"):
-        return named
+    if named is None:
+        return None
+    shown = _text(named)
+    if not named.endswith(".sif"):
+        return shown
     try:
         with Path(named).open("rb") as file:
             header = file.read(SIF_HEADER.stop)[SIF_HEADER]
     except OSError:  # it need not be visible from inside
-        return named
-    return f"{named} {header[16:].hex()}" if header.startswith(SIF_MAGIC) else named
+        return shown
+    return f"{shown} {header[16:].hex()}" if header.startswith(SIF_MAGIC) else shown
 
 
-def _commit(directory: Path) -> str | None:
-    git = ["git", "-C", str(directory)]
+def _commit(script: str) -> str | None:
     try:
+        git = ["git", "-C", str(Path(script).absolute().parent)]
         commit = _said([*git, "rev-parse", "HEAD"])
         changed = _said([*git, "status", "--porcelain", "--untracked-files=no"])
     except (OSError, subprocess.SubprocessError):

@@ -13,9 +13,10 @@ from slurm_resilience.errors import CheckpointLoadError
 from slurm_resilience.plain import plain
 from slurm_resilience.training import rng
 from slurm_resilience.training.environment import Environment, differences
+from slurm_resilience.training.environment_probe import environment, leave
 from slurm_resilience.training.peers import Peers
 from slurm_resilience.training.reader import Reader
-from slurm_resilience.training.state import UNFIT, State, Values, bare, live_tensors
+from slurm_resilience.training.state import UNFIT, State, Values, bare, captured, live_tensors
 from slurm_resilience.training.targets import made_for
 from slurm_resilience.training.tree import decoded
 
@@ -28,12 +29,33 @@ OF_SCHEDULERS = {
 """What torch and its schedulers add to an optimizer's groups."""
 
 
-def put_back(state: State, entry: Found, peers: Peers, environment: Environment | None) -> None:
+def fill(state: State, newest: Found | None, peers: Peers) -> Environment | None:
     """
-    Fill *state* from a sound checkpoint, part by part, and set the random number generators.
+    Fill *state* from *newest*, where there is one, and see that it can be saved.
 
-    Says what of *environment* differs from the one that it was saved in. Raises `CheckpointLoadError` where it does not fit.
+    What this training runs in, on rank 0; None on the others. Every rank has to come here. Raises
+    `CheckpointLoadError` where the checkpoint does not fit, `UsageError` where a save would fail.
     """
+    here: Environment | None = None
+
+    def put() -> None:
+        nonlocal here
+        if peers.rank == 0:
+            here = environment()
+            leave(here, os.environ)
+        if newest:
+            _put_back(state, newest, peers, here)
+
+    def check() -> None:
+        captured(state, rank=peers.rank)
+
+    peers.each(put)
+    peers.each(check)  # now, and not at the first save, which may be hours away
+    return here
+
+
+def _put_back(state: State, entry: Found, peers: Peers, here: Environment | None) -> None:
+    """Part by part, and the random number generators; says what of *here* was different then."""
     if entry.manifest is None:
         raise CheckpointLoadError(f"{entry.path}: {entry.problem}")
     reader = Reader(entry.path, entry.manifest)
@@ -53,7 +75,7 @@ def put_back(state: State, entry: Found, peers: Peers, environment: Environment 
                 "stood, random numbers begin anew",
                 entry.path, written_by, peers.world_size,
             )  # fmt: skip
-        _tell_what_differs(reader, environment)
+        _tell_what_differs(reader, here)
     for name in list(state):
         _put_back_part(state, name, values, reader)
     if same_world:

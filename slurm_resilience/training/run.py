@@ -4,32 +4,29 @@ import logging
 import os
 import time
 from collections.abc import Iterator, MutableMapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Any, SupportsIndex
-
-import torch
 
 from slurm_resilience.checkpoint_files.manifest import Manifest
 from slurm_resilience.errors import CheckpointError, ResilienceError, UsageError
 from slurm_resilience.training.agreement import Agreement, Word
 from slurm_resilience.training.bringing import folder, opened
 from slurm_resilience.training.checkpoints import Checkpoints
-from slurm_resilience.training.choosing import Choice, Prefer, choose
-from slurm_resilience.training.claiming import Hold, claimed
+from slurm_resilience.training.choosing import Prefer, choose
+from slurm_resilience.training.claiming import claimed
 from slurm_resilience.training.concerns import Concerns
 from slurm_resilience.training.copier import Copier
 from slurm_resilience.training.due import Due, Schedule, time_limit
 from slurm_resilience.training.earlier import saved_before
-from slurm_resilience.training.environment_probe import environment, leave
 from slurm_resilience.training.notice import WITH_AGENT, WITHOUT_AGENT, Notice
 from slurm_resilience.training.peers import Peers
 from slurm_resilience.training.pulse import pulse
-from slurm_resilience.training.restoring import put_back
+from slurm_resilience.training.restoring import fill
 from slurm_resilience.training.saver import Saver
 from slurm_resilience.training.sound import Loss
-from slurm_resilience.training.state import captured, has_names
-from slurm_resilience.training.steps import whole
+from slurm_resilience.training.state import has_names
+from slurm_resilience.training.steps import known, whole
 from slurm_resilience.watch.heartbeat import Phase
 
 log = logging.getLogger(__name__)
@@ -92,15 +89,16 @@ class Run:
         self._beat(Phase.LOAD)
         before = self._peers.most(self._saved_before)
         nodes = opened(self._checkpoints, self._peers, -1 if anew else before)
-        hold = claimed(self._directory, self._peers, nodes)
-        try:
+        with ExitStack() as on_error:
+            hold = claimed(self._directory, self._peers, nodes)
+            on_error.callback(hold.release)
             choice = choose(self._directory, self._peers, nodes, prefer, anew=anew)
-            self._saver = self._restored(hold, choice)
-            nodes.led(self._peers, lambda: self._look_around(folder(nodes)))
-        except ResilienceError:
-            hold.release()
-            raise
-        self._last = self._saver.saved_step
+            here = fill(self.state, choice.newest, self._peers)
+            saver = Saver(self._checkpoints, self._peers, hold, choice, here)
+            on_error.callback(self._end_copies)
+            nodes.led(self._peers, lambda: self._look_around(saver, folder(nodes)))
+            on_error.pop_all()
+        self._saver, self._last = saver, saver.saved_step
         if self._peers.rank == 0 and self._last < before:
             log.warning(
                 "step %d had been saved, and is gone, damaged or poisoned: going on from step %d",
@@ -110,7 +108,7 @@ class Run:
         self._beat(Phase.START)
         return self._last + 1
 
-    def step(self, step: SupportsIndex, *, loss: float | torch.Tensor | None = None) -> bool:
+    def step(self, step: SupportsIndex, *, loss: Loss = None) -> bool:
         """
         Call after each step, on all ranks; True: everything is saved, leave the loop now.
 
@@ -130,8 +128,8 @@ class Run:
             )
         if self.stopped:
             return True
+        self._loss = known(loss)
         self._last = step
-        self._loss = loss.detach() if isinstance(loss, torch.Tensor) else loss
         self._saver.settle()
         word = self._agreed(self._saver, step)
         if word.save or word.stop:
@@ -179,9 +177,7 @@ class Run:
         """
         if os.getpid() != self._pid:
             return
-        if self._copier:
-            self._copier.close()
-            self._copier = None
+        self._end_copies()
         if self._agreement:
             self._agreement.end()
             self._agreement = None
@@ -205,31 +201,20 @@ class Run:
         else:
             self.close()
 
-    def _look_around(self, part: str) -> None:
-        if self._saver is None:
-            return
-        concerns = Concerns(self._checkpoints, self._saver.saved_step + 1)
+    def _look_around(self, saver: Saver, part: str) -> None:
+        concerns = Concerns(self._checkpoints, saver.saved_step + 1)
         copier = self._copier = Copier(self._checkpoints, part=part)
 
         def saved(manifest: Manifest) -> None:
             concerns.saved(manifest)
             copier.saved(manifest)
 
-        self._saver.following.on_saved = saved
+        saver.following.on_saved = saved
 
-    def _restored(self, hold: Hold, choice: Choice) -> Saver:
-        rank = self._peers.rank
-        newest, here = choice.newest, environment() if rank == 0 else None
-        if here:
-            leave(here, os.environ)
-        if newest:
-            self._peers.each(lambda: put_back(self.state, newest, self._peers, here))
-
-        def check() -> None:
-            captured(self.state, rank=rank)
-
-        self._peers.each(check)  # now, and not at the first save, which may be hours away
-        return Saver(self._checkpoints, self._peers, hold, choice, here)
+    def _end_copies(self) -> None:
+        if self._copier:
+            self._copier.close()
+            self._copier = None
 
     def _is_behind(self, saver: Saver) -> bool:
         """Whether some rank knows the last step not to be saved, also where that was tried."""

@@ -1,10 +1,14 @@
-"""The number that a training gives to each step: what counts as one."""
+"""What a training says of each step: its number and its loss. What is neither is refused at once."""
 
 import operator
-from typing import SupportsIndex
+from contextlib import suppress
+from typing import SupportsFloat, SupportsIndex
+
+import torch
 
 from slurm_resilience.errors import UsageError
 from slurm_resilience.plain import plain
+from slurm_resilience.training.sound import Loss
 
 MOST = 1 << 63
 """The heartbeat has eight bytes for it."""
@@ -25,3 +29,23 @@ def whole(step: SupportsIndex) -> int:
             f"Run: step({plain(repr(step), most=80)}): a step is a whole number, 0 or more"
         )
     return number
+
+
+def known(loss: Loss) -> Loss:
+    """
+    *loss* without the graph that it came out of.
+
+    Raises `UsageError` where it is neither a number nor a tensor of numbers: the save that looks at
+    it may be hours away.
+    """
+    if loss is None or isinstance(loss, float):
+        return loss
+    if isinstance(loss, torch.Tensor):
+        if loss.layout is torch.strided and not loss.is_meta:
+            return loss.detach()
+    elif isinstance(loss, SupportsFloat | SupportsIndex):  # float() takes texts as well
+        with suppress(TypeError, ValueError, OverflowError):
+            return float(loss)
+    raise UsageError(
+        f"Run: step(loss={plain(repr(loss), most=80)}): a loss is a number or a tensor of numbers"
+    )

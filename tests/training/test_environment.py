@@ -1,5 +1,6 @@
 """What a training ran in is remembered, and what has changed is said when it goes on."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import msgspec
 import pytest
 import torch
 
+from slurm_resilience.checkpoint_files.listing import found
 from slurm_resilience.training import Checkpoints, Run
 from slurm_resilience.training.environment import Environment, differences
 from slurm_resilience.training.environment_probe import environment, without_secrets
@@ -81,11 +83,11 @@ def test_this_process_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
     """The packages that are installed, the image that the batch script named."""
     monkeypatch.setenv("SLURM_RESILIENCE_IMAGE", "sha256:abcd")
 
-    found = environment()
+    here = environment()
 
-    assert found.packages["msgspec"] == msgspec.__version__
-    assert found.python == ".".join(map(str, sys.version_info[:3]))
-    assert found.image == "sha256:abcd"
+    assert here.packages["msgspec"] == msgspec.__version__
+    assert here.python == ".".join(map(str, sys.version_info[:3]))
+    assert here.image == "sha256:abcd"
 
 
 def test_a_package_that_cannot_be_read_costs_nothing_but_its_line(
@@ -124,6 +126,7 @@ def test_an_image_file_is_known_by_its_own_id(
 
 SCRIPT = """
 import logging, sys
+from slurm_resilience.checkpoint_files.listing import found
 from slurm_resilience.training import Checkpoints, Run
 logging.basicConfig(level=logging.WARNING)
 run = Run(checkpoints=Checkpoints(sys.argv[1], every_steps=1), state={"n": 1})
@@ -171,6 +174,45 @@ def test_the_environment_lies_beside_the_records_of_the_attempt(
     path = tmp_path / "environment.json"
     wait_for(path.exists)
 
-    found = msgspec.json.decode(path.read_bytes(), type=Environment)
+    left = msgspec.json.decode(path.read_bytes(), type=Environment)
 
-    assert found.packages["torch"] == torch.__version__
+    assert left.packages["torch"] == torch.__version__
+
+
+def test_arguments_in_another_encoding_cost_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A name from an old archive, an image's too: saved, kept, and a difference like any other."""
+    path = tmp_path / "environment.json"
+    monkeypatch.setenv("SLURM_RESILIENCE_ATTEMPT", str(tmp_path))
+    monkeypatch.setenv("SLURM_RESILIENCE_IMAGE", os.fsdecode(b"caf\xe9.sif"))
+    for argument in (b"caf\xe9", b"caf\xe8"):
+        monkeypatch.setattr(sys, "argv", ["train.py", os.fsdecode(argument)])
+        run = Run(checkpoints=Checkpoints(tmp_path / "c"), state={"n": 1})
+        run.step(run.restore())
+        run.finish()
+        wait_for(path.exists)
+
+    left = msgspec.json.decode(path.read_bytes(), type=Environment)
+
+    assert left.argv[-1].startswith(r"caf\udce")
+    assert left.image == r"caf\udce9.sif"
+    steps = [entry.manifest.step for entry in found(tmp_path / "c") if entry.manifest]
+    assert sorted(steps) == [0, 1]
+    assert r"arguments 'caf\\udce9' -> 'caf\\udce8'" in caplog.text
+
+
+def test_a_working_directory_that_was_deleted_costs_the_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script named without its path is then nowhere."""
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    monkeypatch.setattr(sys, "argv", ["train.py"])
+
+    here = environment()
+
+    assert here.commit is None
+    assert here.packages["torch"] == torch.__version__

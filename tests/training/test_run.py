@@ -446,6 +446,27 @@ def test_a_step_that_is_no_number_is_refused(
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    "loss",
+    [{"total": 1.0}, [1.0], "0.5", 1j, torch.rand(3).to_sparse(), torch.rand(1, device="meta")],
+    ids=["dict", "list", "text", "complex", "sparse", "without numbers"],
+)
+def test_a_loss_that_is_no_number_is_refused(
+    tmp_path: Path,
+    loss: Any,  # noqa: ANN401 - whatever a script may hand over
+) -> None:
+    """At the first step, and not by the first save."""
+    run = Run(checkpoints=Checkpoints(tmp_path / "c"), state={"n": 1})
+    run.restore()
+
+    with pytest.raises(UsageError, match="a loss is a number or a tensor") as refused:
+        run.step(0, loss=loss)
+
+    assert "\n" not in str(refused.value)
+    assert not run.step(0, loss=torch.rand(2, 3))
+    run.close()
+
+
 @pytest.mark.parametrize("kind", ["numpy.int64", "numpy.uint8", "torch.tensor"])
 def test_whole_numbers_of_other_kinds_count_as_steps(tmp_path: Path, kind: str) -> None:
     """A counter may well be numpy's or torch's."""
