@@ -13,7 +13,9 @@ def beside(work: Callable[[], T]) -> "Future[T]":
     Do *work* in a thread of its own, which does not hold the end of the process.
 
     An executor's threads do: one that waits for a rank that fell silent would keep this one from
-    leaving, for as long as the ranks wait for each other.
+    leaving, for as long as the ranks wait for each other. Where no thread is to be had (a limit on
+    processes, the end of the interpreter) it is done at once: other ranks may wait for this one's
+    part of it.
     """
     future: Future[T] = Future()
 
@@ -23,5 +25,8 @@ def beside(work: Callable[[], T]) -> "Future[T]":
         except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
             future.set_exception(error)
 
-    threading.Thread(target=do, name="slurm-resilience-writer", daemon=True).start()
+    try:
+        threading.Thread(target=do, name="slurm-resilience-writer", daemon=True).start()
+    except RuntimeError:
+        do()
     return future

@@ -64,8 +64,14 @@ class Following:
         try:
             if self._claim:
                 self._claim.confirm()
-            entries = found(self._directory)
-            for path in keep.superfluous(entries, keep=self._keep, unsound=self._unsound):
+            going = keep.superfluous(
+                found(self._directory), keep=self._keep, unsound=self._unsound
+            )
+        except CheckpointError as error:
+            log.warning("no old checkpoint is removed: %s", error)
+            return
+        for path in going:
+            try:
                 keep.remove(path)
-        except (OSError, CheckpointError) as error:
-            log.warning("an old checkpoint cannot be removed: %s", error)
+            except OSError as error:  # or one that cannot go would keep all later ones
+                log.warning("%s cannot be removed: %s", path, error.strerror)

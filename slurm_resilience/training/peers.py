@@ -11,6 +11,7 @@ group's time-out.
 import logging
 import os
 import platform
+import re
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from contextlib import contextmanager, suppress
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 R = TypeVar("R")
 
+_PLACE = re.compile(r"^\[\S+:\d+\] ")
 WORD_S = 5.0
 """Between the words of a rank that is still at work."""
 
@@ -180,12 +182,17 @@ class Peers:
 
     def most(self, number: int) -> int:
         """The largest *number* of all ranks."""
+        return self.largest(number, 0, 0)[0]
+
+    def largest(self, *numbers: int) -> list[int]:
+        """Of three numbers, each the largest of all ranks' at its place."""
         if self.alone:
-            return number
-        word = torch.tensor([number], dtype=torch.int64)
+            return list(numbers)
+        # Always three: ranks that have lost step meet here with different questions.
+        words = torch.tensor(numbers, dtype=torch.int64)
         with self._connected():
-            dist.all_reduce(word, op=dist.ReduceOp.MAX, group=self._group)
-        return int(word.item())
+            dist.all_reduce(words, op=dist.ReduceOp.MAX, group=self._group)
+        return [int(word) for word in words.tolist()]
 
     @contextmanager
     def _connected(self) -> Iterator[None]:
@@ -201,7 +208,9 @@ class Peers:
 
     def lose(self, error: RuntimeError | ValueError) -> None:
         """Take note that a rank is lost; *error* is torch's."""
-        why = str(error).strip().partition("\n")[0]
+        first_line = str(error).strip().partition("\n")[0]
+        # gloo's: where in its own source, what happened, what that often means.
+        why = _PLACE.sub("", first_line).partition(" This is typically ")[0]
         if not dist.is_initialized():
             why = "destroy_process_group() was called before the save had ended"
         self.lost = self.lost or why

@@ -50,11 +50,13 @@ class Planning:
         """Of the tensors of which this rank writes `pieces`."""
         return [item.index.fqn for item in self._items]
 
-    def made(self, capture: Callable[[], Captured]) -> Captured:
+    def made(self, step: int, capture: Callable[[], Captured]) -> Captured:
         """
         What *capture* returns, the plan being made for its tensors.
 
-        Every rank has to come here. Raises its error on all of them where *capture* fails on one.
+        Every rank has to come here. Raises its error on all of them where *capture* fails on one,
+        and `CheckpointError` where they are not at the same *step*: a checkpoint would hold some
+        of one step and some of another.
         """
 
         def offer() -> tuple[Captured, list[tuple[object, ...]]]:
@@ -69,10 +71,15 @@ class Planning:
             word = FAILED
         else:
             word = SAME if offered[1] == self._planned_for else CHANGED
-        worst = self._peers.most(word)
+        worst, last, first = self._peers.largest(word, step, -step)
         if worst == FAILED or isinstance(offered, Failure):
             self._peers.shared(offered if isinstance(offered, Failure) else None)
             raise CheckpointError("a rank failed")  # which the others have said by now
+        if last + first:
+            raise CheckpointError(
+                f"the ranks are not at the same step, but at {-first} to {last}: call run.step with "
+                "the same steps on each, and give all the same Checkpoints(...)"
+            )
         captured, signature = offered
         if worst == CHANGED:
             self._planned_for = None  # until the new plan stands

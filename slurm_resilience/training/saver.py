@@ -101,8 +101,8 @@ class Saver:
         self._drafting = Drafting(hold.nodes)
         self._staging = Staging(peers)
         self._pending: tuple[int, futures.Future[Manifest]] | None = None
-        self._is_given_up = False
-        """Whether a save was left to itself: it may still write."""
+        self._given_up: futures.Future[Manifest] | None = None
+        """A save that was left to itself: it may still write."""
 
     @property
     def busy_with(self) -> int | None:
@@ -123,7 +123,7 @@ class Saver:
             self._staging.memory.look()  # before the ranks meet to plan
             return taken
 
-        taken = self._planning.made(capture)
+        taken = self._planning.made(step, capture)
         block = self._staging.filled(self._planning.pieces)
         frozen = Frozen(
             step,
@@ -152,7 +152,7 @@ class Saver:
             error = future.exception(timeout=LOST_S if self._peers.lost else None)
         except futures.TimeoutError:  # it waits for a rank that will never answer
             error = CheckpointError(f"lost other ranks: {self._peers.lost}")
-            self._is_given_up = True
+            self._given_up = future
         self._pending = None
         if error is None:
             self.saved_step, self.problem, self._reason = step, None, ""
@@ -178,11 +178,18 @@ class Saver:
         Take no more; whether nothing is being saved. What is goes on, and the directory is ours until
         it has ended.
         """
+        writing = self._pending[1] if self._pending else self._given_up
         if self._pending:
             atexit.register(self._end, os.getpid())
-        elif not self._is_given_up and self._has_followed() and self._claim:
-            self._claim.release()
+        if writing:
+            writing.add_done_callback(lambda _: self._let_go())
+        else:
+            self._let_go()
         return self._pending is None
+
+    def _let_go(self) -> None:
+        if self._has_followed() and self._claim:
+            self._claim.release()
 
     def _end(self, pid: int) -> None:
         if os.getpid() == pid:  # a forked child has no such thread
