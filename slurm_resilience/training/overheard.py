@@ -61,6 +61,8 @@ class Overheard:
         self._is_ours = before == -1
         if not self._is_ours:  # somebody's event loop: it needs them more than our children
             signal.set_wakeup_fd(before, warn_on_full_buffer=False)
+            os.close(self._file)
+            return
         myself = weakref.ref(self)
         os.register_at_fork(after_in_child=lambda: _forked(myself()))
 

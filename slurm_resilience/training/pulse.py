@@ -50,14 +50,14 @@ class Pulse:
         self._pid = os.getpid()
         if directory is None:
             return
+        self._error = error_path(directory, rank)
         try:
+            self._error.unlink(missing_ok=True)
             self._stacks = stack_path(directory, rank).open("wb")
             self._heartbeat = Heartbeat(directory, rank=rank, local_rank=local_rank)
         except OSError as error:
             log.warning("no heartbeat: %s: %s", error.filename, error.strerror)
             return
-        self._error = error_path(directory, rank)
-        self._error.unlink(missing_ok=True)
         self._before = sys.excepthook
         sys.excepthook = self._leave_error
         faulthandler.register(STACK_SIGNAL, file=self._stacks, all_threads=True, chain=False)

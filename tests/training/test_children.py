@@ -1,5 +1,6 @@
 """A notice to a whole process group: the rank saves, its children live through it."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import pytest
 
 from slurm_resilience.checkpoint_files.listing import found
 from slurm_resilience.errors import UntrustedFileError
+from slurm_resilience.training import Checkpoints, Run
 from slurm_resilience.watch.heartbeat import (
     DIRECTORY_VARIABLE,
     Stop,
@@ -167,3 +169,29 @@ def test_workers_live_through_a_sigterm_that_their_rank_was_made_to_ignore(
 
     assert process.returncode == 0, said
     assert said.splitlines()[-1].startswith("stopped after")
+
+
+def open_files() -> set[str]:
+    """This process's."""
+    return {link.name for link in Path("/proc/self/fd").iterdir()}
+
+
+def test_where_an_event_loop_hears_the_signals_nothing_stays_open(tmp_path: Path) -> None:
+    """The loop needs them more than our children; it has them afterwards as before."""
+    loop, heard = asyncio.new_event_loop(), []
+
+    def hear() -> None:
+        heard.append(signal.SIGUSR1)
+        loop.stop()
+
+    loop.add_signal_handler(signal.SIGUSR1, hear)
+    before = open_files()
+
+    Run(checkpoints=Checkpoints(tmp_path / "c"), state={"n": 1}).close()
+
+    assert open_files() == before
+    loop.call_later(30, loop.stop)
+    os.kill(os.getpid(), signal.SIGUSR1)
+    loop.run_forever()
+    loop.close()
+    assert heard == [signal.SIGUSR1]

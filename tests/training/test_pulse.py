@@ -4,11 +4,13 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from slurm_resilience.errors import UntrustedFileError
+from slurm_resilience.training import Checkpoints, Run
 from slurm_resilience.watch.heartbeat import (
     DIRECTORY_VARIABLE,
     STACK_SIGNAL,
@@ -84,13 +86,26 @@ def test_the_exception_that_ended_a_rank_is_left_for_the_verdict(tmp_path: Path)
     assert process.returncode == 1
 
 
-def test_a_heartbeat_directory_that_is_not_there_ends_no_training(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Training goes on without a heartbeat, and says so."""
-    from slurm_resilience.training import Checkpoints, Run  # noqa: PLC0415 - only here
+def vanished(folder: Path) -> None:
+    folder.rmdir()
 
-    monkeypatch.setenv(DIRECTORY_VARIABLE, str(tmp_path / "gone"))
+
+def with_a_folder_in_the_way(folder: Path) -> None:
+    error_path(folder, 0).mkdir()
+
+
+@pytest.mark.parametrize("broken", [vanished, with_a_folder_in_the_way])
+def test_heartbeats_that_cannot_be_written_end_no_training(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    broken: Callable[[Path], None],
+) -> None:
+    """Training goes on without a heartbeat, and says so: other ranks may have theirs."""
+    folder = tmp_path / "beats"
+    folder.mkdir()
+    broken(folder)
+    monkeypatch.setenv(DIRECTORY_VARIABLE, str(folder))
 
     run = Run(checkpoints=Checkpoints(tmp_path / "c"), state={"n": 1})
     run.step(run.restore())
