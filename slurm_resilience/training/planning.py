@@ -16,6 +16,7 @@ from torch.distributed.checkpoint.metadata import Metadata
 from torch.distributed.checkpoint.planner import SavePlan, WriteItem
 
 from slurm_resilience.errors import CheckpointError
+from slurm_resilience.training.alike import refuse_differences, samples
 from slurm_resilience.training.index import shapes
 from slurm_resilience.training.nodes import Nodes
 from slurm_resilience.training.peers import Failure, Peers
@@ -54,9 +55,9 @@ class Planning:
         """
         What *capture* returns, the plan being made for its tensors.
 
-        Every rank has to come here. Raises its error on all of them where *capture* fails on one,
-        and `CheckpointError` where they are not at the same *step*: a checkpoint would hold some
-        of one step and some of another.
+        Every rank has to come here. Raises its error on all of them where *capture* fails on one;
+        `CheckpointError` where they are not at the same *step*: a checkpoint would hold some of one
+        step and some of another; or where one would write for all what is not the same on all.
         """
 
         def offer() -> tuple[Captured, list[tuple[object, ...]]]:
@@ -83,7 +84,12 @@ class Planning:
         captured, signature = offered
         if worst == CHANGED:
             self._planned_for = None  # until the new plan stands
-            mine = self._peers.tried(self._planner.create_local_plan)
+            mine = self._peers.tried(
+                lambda: (
+                    self._planner.create_local_plan(),
+                    samples(captured.tensors, captured.guarded),
+                )
+            )
             self._items = self._peers.dealt(mine, self._decide).items
             self._planned_for = signature
         return captured
@@ -96,7 +102,10 @@ class Planning:
             raise CheckpointError("the state is not what was planned for")
         return pieces
 
-    def _decide(self, offered: list[SavePlan]) -> list[SavePlan]:
+    def _decide(self, offers: list[tuple[SavePlan, dict[str, int]]]) -> list[SavePlan]:
+        offered = [plan for plan, _ in offers]
+        for ranks in self._nodes.groups:
+            refuse_differences([known for _, known in offers], ranks)
         try:
             decided, metadata = self._planner.create_global_plan(offered)
         except (ValueError, AssertionError) as error:
