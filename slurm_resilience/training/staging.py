@@ -67,7 +67,7 @@ class Staging:
         if refusal:
             raise CheckpointError(refusal)
         devices = cuda_devices(tensors)
-        size_bytes = self._arrange(pieces, pinned=bool(devices))
+        size_bytes = self._arrange(pieces, next(iter(devices), None))
         for view, tensor in zip(self._views, tensors, strict=True):
             # How to wait for a device of another kind is not known here.
             view.copy_(tensor.detach(), non_blocking=tensor.is_cuda)
@@ -75,11 +75,11 @@ class Staging:
             torch.cuda.current_stream(device).synchronize()
         return memoryview(self._block or b"")[:size_bytes]
 
-    def _arrange(self, pieces: Pieces, *, pinned: bool) -> int:
+    def _arrange(self, pieces: Pieces, device: torch.device | None) -> int:
         places, size_bytes = layout(pieces)
         if pieces != self._pieces:
             self._views, self._pieces = [], []  # before the block: they hold it
-            block = self._sized(size_bytes, pinned=pinned)
+            block = self._sized(size_bytes, device)
             self._views = [
                 _view(block, at, shape, dtype)
                 for at, (shape, dtype) in zip(places, pieces, strict=True)
@@ -87,7 +87,7 @@ class Staging:
             self._pieces = pieces
         return size_bytes
 
-    def _sized(self, size_bytes: int, *, pinned: bool) -> torch.Tensor:
+    def _sized(self, size_bytes: int, device: torch.device | None) -> torch.Tensor:
         if self._block is None or len(self._block) < size_bytes:
             if self._unpin:
                 self._unpin()
@@ -96,29 +96,33 @@ class Staging:
             flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
             self._block = mmap.mmap(-1, max(size_bytes, mmap.PAGESIZE), flags=flags)
             self._block.madvise(mmap.MADV_DONTFORK)
-            with suppress(
-                OSError
-            ):  # a kernel without: the first copy then waits for every page
+            with suppress(OSError):  # a kernel without: the first copy waits for every page
                 self._block.madvise(mmap.MADV_HUGEPAGE)
-            if pinned:
-                self._pin(self._block)
+            if device:
+                self._unpin = pin(self._block, device, self)
         return torch.frombuffer(self._block, dtype=torch.uint8)
 
-    def _pin(self, block: mmap.mmap) -> None:
-        # Not pin_memory=True: torch rounds that up to the next power of two.
-        address = torch.frombuffer(block, dtype=torch.uint8).data_ptr()
+
+def pin(block: mmap.mmap, device: torch.device, owner: object) -> Callable[[], object] | None:
+    """
+    Keep *block* where GPUs can copy to it at once, until what comes back is called or *owner* goes.
+
+    *device*: one that is in use; on another CUDA would take memory. None where it cannot, which is
+    said.
+    """
+    # Not pin_memory=True: torch rounds that up to the next power of two.
+    address = torch.frombuffer(block, dtype=torch.uint8).data_ptr()
+    with torch.cuda.device(device):
         code = int(_cuda().cudaHostRegister(address, len(block), PORTABLE))
-        if code:
-            log.warning("host memory cannot be pinned (CUDA error %d): saves are slower", code)
-            with suppress(
-                RuntimeError
-            ):  # CUDA blames the next kernel for it: not the training's
-                torch.ones(1, device="cuda")
-            return
-        # Also where the Run goes and the process stays: CUDA would keep the pages.
-        unpin = weakref.finalize(self, _cuda().cudaHostUnregister, address)
-        unpin.atexit = False
-        self._unpin = unpin
+    if code:
+        log.warning("host memory cannot be pinned (CUDA error %d): saves are slower", code)
+        with suppress(RuntimeError):  # CUDA blames the next kernel for it: not the training's
+            torch.ones(1, device=device)
+        return None
+    # Also with its owner, as the process may stay: CUDA would keep the pages.
+    unpin = weakref.finalize(owner, _cuda().cudaHostUnregister, address)
+    unpin.atexit = False
+    return unpin
 
 
 def cuda_devices(tensors: Iterable[torch.Tensor]) -> set[torch.device]:
