@@ -8,7 +8,7 @@ Seen by trying, not by the names of hosts: what counts is the file that another 
 import errno
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -129,9 +129,10 @@ def _probe(path: Path, token: str, rank: int) -> None:
 
 def _check_seen(path: Path, token: str, world_size: int) -> None:
     probes = [_probe_path(path, token, rank) for rank in range(world_size)]
-    missing = [rank for rank, probe in enumerate(probes) if not probe.exists()]
-    for probe in probes:
-        probe.unlink(missing_ok=True)
+    with usable(path):
+        missing = [rank for rank, probe in enumerate(probes) if not probe.exists()]
+        for probe in probes:
+            probe.unlink(missing_ok=True)
     if missing:
         raise CheckpointPlaceError(
             f"{path} is not the same directory on every node: rank {missing[0]} sees another; "
@@ -140,22 +141,37 @@ def _check_seen(path: Path, token: str, world_size: int) -> None:
 
 
 def _grouped(path: Path, token: str, peers: Peers) -> Nodes:
-    def seen() -> tuple[int, ...]:
+    seen: list[int] = []
+
+    def look() -> int:
         with usable(path):
             names = set(os.listdir(path))  # noqa: PTH208 - one question, not one a rank
         ranks = range(peers.world_size)
-        return tuple(rank for rank in ranks if _probe_path(path, token, rank).name in names)
+        seen.extend(rank for rank in ranks if _probe_path(path, token, rank).name in names)
+        return min(seen, default=-1)
 
-    by_rank = peers.each(seen)
-    _probe_path(path, token, peers.rank).unlink(missing_ok=True)
-    for rank, group in enumerate(by_rank):
-        if rank not in group or any(by_rank[other] != group for other in group):
+    # The first that each sees stands for all that it sees: what is told stays small.
+    groups = groups_of(peers.each(look))
+
+    def check() -> None:
+        with usable(path):
+            _probe_path(path, token, peers.rank).unlink(missing_ok=True)
+        if tuple(seen) not in groups or peers.rank not in seen:
             raise CheckpointPlaceError(
-                f"{path} is a different directory to each rank that asks (rank {rank} sees the "
-                f"files of {', '.join(map(str, group)) or 'nobody'}); use a local disk or a "
-                "shared one"
+                f"{path} is a different directory to each rank that asks (here the files of "
+                f"{', '.join(map(str, seen)) or 'nobody'} are seen); use a local disk or a shared one"
             )
-    return Nodes(peers.rank, tuple(sorted(set(by_rank))))
+
+    peers.each(check)
+    return Nodes(peers.rank, groups)
+
+
+def groups_of(firsts: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """The ranks that see the same directory, by the first rank that each sees there."""
+    groups: dict[int, list[int]] = {}
+    for rank, first in enumerate(firsts):
+        groups.setdefault(first, []).append(rank)
+    return tuple(map(tuple, groups.values()))
 
 
 def _probe_path(path: Path, token: str, rank: int) -> Path:
