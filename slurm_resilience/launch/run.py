@@ -73,6 +73,7 @@ def run(
             attempt_directory=str(records.attempt_directory),
             ranks_per_node=wishes.ranks_per_node,
             saved_step=records.saved_before(this.attempt, job=this.id, wait_s=RECORD_S),
+            ends_at=known.ends_at if known else None,
             settings=config.watch,
             job_variables=kept_from_srun(environ),
         )

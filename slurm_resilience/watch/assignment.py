@@ -28,6 +28,8 @@ class Assignment(msgspec.Struct, frozen=True):
     """None: one for each GPU."""
     saved_step: int | None = None
     """The newest that earlier attempts knew to be saved."""
+    ends_at: float | None = None
+    """Unix seconds of the time limit, as it was when the attempt began; None: not known."""
     settings: WatchSettings = WatchSettings()
     job_variables: dict[str, str] = {}
     """Slurm's variables of the batch script that were kept from srun."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from slurm_resilience.lead import END_VARIABLE
 from slurm_resilience.watch.assignment import VARIABLE, Assignment
 from slurm_resilience.watch.heartbeat import (
     ATTEMPT_VARIABLE,
@@ -67,6 +68,8 @@ def for_ranks(
         defaults[names["file"]] = f"{folder}/rank-"
     if assignment.saved_step is not None:
         defaults[SAVED_VARIABLE] = str(assignment.saved_step)
+    if assignment.ends_at is not None:
+        defaults[END_VARIABLE] = str(int(assignment.ends_at))
     if here.interface:
         defaults["GLOO_SOCKET_IFNAME"] = here.interface
     if here.shield:

@@ -4,8 +4,10 @@ import re
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +17,7 @@ from slurm_resilience.errors import LaunchError
 from slurm_resilience.launch import job, place, rendezvous
 from slurm_resilience.launch.step import kept_from_srun, srun_command, step_environment
 from slurm_resilience.slurm.values import Job
+from slurm_resilience.watch.assignment import VARIABLE, Assignment
 
 BATCH = {
     "SLURM_JOB_ID": "12",
@@ -234,3 +237,31 @@ def test_gpus_that_were_asked_for_by_node_are_not_asked_for_again() -> None:
 
     assert not [word for word in words if word.startswith("--gpus")]
     assert words[0] == "/opt/slurm/bin/srun"
+
+
+def test_the_agents_are_told_what_slurm_knows_of_the_job(tmp_path: Path) -> None:
+    """By the answer of a real Slurm 22.05: when its time is up."""
+    folder, told = tmp_path / "bin", tmp_path / "told"
+    folder.mkdir()
+    answers = Path(__file__).parents[1] / "slurm_json" / "squeue_22.05.8.json"
+    srun = f"printenv {VARIABLE} > {told}.new && mv {told}.new {told}"
+    for name, script in {"squeue": f"cat {answers}", "srun": srun}.items():
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+    batch = BATCH | {"SLURM_JOB_ID": "1", "PATH": f"{folder}:/usr/bin:/bin"}
+    words = ["run", "--run-dir", str(tmp_path), "--", "true"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "slurm_resilience", *words], env=batch, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 60
+    try:
+        while not told.exists():
+            assert time.monotonic() < deadline, "srun is not called"
+            time.sleep(0.01)
+    finally:
+        process.kill()
+        process.wait()
+
+    assignment = msgspec.json.decode(told.read_bytes(), type=Assignment)
+
+    assert (assignment.job, assignment.ends_at) == ("1", 1827626513)

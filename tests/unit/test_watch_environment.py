@@ -54,6 +54,19 @@ def test_ranks_know_what_was_saved_before() -> None:
     assert told(later, {"SLURM_RESILIENCE_SAVED_STEP": ""}) == ""
 
 
+def test_ranks_know_when_the_time_is_up() -> None:
+    """Where Slurm, before 23.02, does not tell them; what it tells counts more."""
+    limited = msgspec.structs.replace(ASSIGNMENT, ends_at=1827626513.0)
+
+    def told(assignment: Assignment, environ: dict[str, str]) -> str | None:
+        here = Surroundings(Path("/dev/shm/x"), 4, None, shield=False, torch=None)
+        return for_ranks(environ, assignment, here).get("SLURM_JOB_END_TIME")
+
+    assert told(ASSIGNMENT, {}) is None
+    assert told(limited, {}) == "1827626513"
+    assert told(limited, {"SLURM_JOB_END_TIME": "1827626000"}) == "1827626000"
+
+
 def test_ranks_know_where_the_records_of_this_attempt_lie() -> None:
     """Of this job, also where it was submitted from within another."""
     found = ranks_find({"SLURM_RESILIENCE_ATTEMPT": "/runs/6/attempt-0"})
