@@ -73,5 +73,5 @@ class Following:
         for path in going:
             try:
                 keep.remove(path)
-            except OSError as error:  # or one that cannot go would keep all later ones
+            except OSError as error:  # noqa: PERF203 - one that cannot go would keep all later ones
                 log.warning("%s cannot be removed: %s", path, error.strerror)

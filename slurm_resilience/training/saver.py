@@ -10,12 +10,9 @@ import logging
 import os
 import time
 from concurrent import futures
-from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
-from slurm_resilience.checkpoint_files.listing import directory_name
 from slurm_resilience.checkpoint_files.manifest import Manifest
 from slurm_resilience.errors import (
     CheckpointError,
@@ -27,23 +24,13 @@ from slurm_resilience.training.beside import beside
 from slurm_resilience.training.checkpoints import Checkpoints
 from slurm_resilience.training.choosing import Choice
 from slurm_resilience.training.claiming import Hold
-from slurm_resilience.training.drafting import Draft, Drafting, Written
 from slurm_resilience.training.environment import Environment
-from slurm_resilience.training.following import Following
-from slurm_resilience.training.peers import Failure, Peers
-from slurm_resilience.training.planning import Plan, Planning
-from slurm_resilience.training.sound import Loss, poison_in, poison_of, way_back
+from slurm_resilience.training.peers import Peers
+from slurm_resilience.training.planning import Planning
+from slurm_resilience.training.sound import Loss, poison_of, way_back
 from slurm_resilience.training.staging import Staging
-from slurm_resilience.training.state import Captured, State, Values, captured
-from slurm_resilience.training.writer import (
-    Standing,
-    clear,
-    complete,
-    give_name,
-    open_unfinished,
-    read_back,
-    write_part,
-)
+from slurm_resilience.training.state import Captured, State, captured
+from slurm_resilience.training.writing import Frozen, Writing
 
 log = logging.getLogger(__name__)
 
@@ -52,23 +39,6 @@ LOST_S = 10.0
 SHORT_S = 1.0
 """A wait of which nothing is said."""
 NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
-
-
-class Frozen(NamedTuple):
-    """What one rank writes of one step."""
-
-    step: int
-    since: float
-    """CLOCK_MONOTONIC seconds at which the save began."""
-    block: memoryview | Failure
-    """The tensors; or why there was no room for them."""
-    names: list[str]
-    """Of what the tensors are pieces of."""
-    plan: Plan
-    values: Values
-    guarded: frozenset[str]
-    poison: str
-    """What is wrong with the loss; empty: nothing."""
 
 
 class Saver:
@@ -96,11 +66,12 @@ class Saver:
         self._nodes, self._claim = hold
         self._environment = environment
         self._unsound = set(choice.unsound)
-        self.following = Following(checkpoints, hold, self._unsound)
+        self._writing = Writing(checkpoints, peers, hold, self._unsound)
+        self.following = self._writing.following
         self._planning = Planning(peers, hold.nodes)
-        self._drafting = Drafting(hold.nodes)
         self._staging = Staging(peers)
         self._pending: tuple[int, futures.Future[Manifest]] | None = None
+        atexit.register(self._end, os.getpid())
         self._given_up: futures.Future[Manifest] | None = None
         """A save that was left to itself: it may still write."""
 
@@ -130,12 +101,13 @@ class Saver:
             since,
             block,
             self._planning.names,
+            self._staging.views,
             self._planning.plan,
             msgspec.structs.replace(taken.values, environment=self._environment),
             taken.guarded,
             poison_of(loss),
         )
-        self._pending = (step, beside(lambda: self._write(frozen)))
+        self._pending = (step, beside(lambda: self._writing.write(frozen)))
         log.info("step %d: training stood for %.3f s", step, time.monotonic() - since)
 
     def settle(self) -> None:
@@ -179,8 +151,8 @@ class Saver:
         it has ended.
         """
         writing = self._pending[1] if self._pending else self._given_up
-        if self._pending:
-            atexit.register(self._end, os.getpid())
+        if self._pending is None:
+            atexit.unregister(self._end)
         if writing:
             writing.add_done_callback(lambda _: self._let_go())
         else:
@@ -192,9 +164,16 @@ class Saver:
             self._claim.release()
 
     def _end(self, pid: int) -> None:
-        if os.getpid() == pid:  # a forked child has no such thread
-            self.wait(final=True)
-            self._has_followed()
+        if os.getpid() != pid or self._pending is None:  # a forked child has no such thread
+            return
+        log.log(
+            self._peers.log_level(logging.WARNING),
+            "the script ends while step %d is being saved: waiting for it; run.finish() does, and "
+            "saves the last step",
+            self._pending[0],
+        )
+        self.wait(final=True)
+        self._has_followed()
 
     def _has_followed(self) -> bool:
         return self.following.ended(LOST_S if self._peers.lost else None)
@@ -233,70 +212,3 @@ class Saver:
         problem = kind(f"step {step} is not saved: {error}{advice}; saved last: {newest}")
         problem.__cause__ = cause
         return problem
-
-    def _write(self, frozen: Frozen) -> Manifest:
-        peers, nodes = self._peers, self._nodes
-        path = self._directory / directory_name(frozen.step)
-        unfinished = nodes.told(peers, lambda: self._open(frozen.step))
-        try:
-            with Standing(unfinished) as standing:
-                mine = peers.tried(lambda: self._write_part(standing, unfinished, frozen))
-                draft = peers.dealt(mine, lambda parts: self._drafts(frozen, parts))
-                # No part gets its name before all of them are on disk.
-                nodes.led(peers, lambda: self._complete(unfinished, draft))
-                nodes.led(peers, lambda: self._name(unfinished, draft))
-                files = mine.files if isinstance(mine, Written) else {}
-                manifest = draft.manifest if nodes.leads else None
-                peers.each(lambda: read_back(standing.path, path, files, manifest))
-        except Exception as error:
-            if nodes.leads:
-                self._unsound.add(path)
-                clear(unfinished, path, error, self._confirm)
-            raise
-        if nodes.leads:
-            self._unsound.discard(path)
-            self.following.begin(draft.manifest)
-        return draft.manifest
-
-    def _write_part(self, standing: Standing, unfinished: Path, frozen: Frozen) -> Written:
-        if isinstance(frozen.block, Failure):
-            raise CheckpointError(f"no host memory to copy to: {frozen.block.text}")
-        standing.hold()
-        rank = self._peers.rank
-        part = write_part(unfinished, rank, frozen.block, frozen.values)
-        copies = zip(frozen.names, self._staging.views, strict=True)
-        return part._replace(poison=frozen.poison or poison_in(copies, frozen.guarded))
-
-    def _open(self, step: int) -> Path:
-        self.following.ended()  # or there would be one more checkpoint than has to fit
-        if self._claim and self._claim.renew():
-            log.error(
-                "%s was deleted; made again, without what was saved there", self._directory
-            )
-        token = self._claim.me.token if self._claim else str(os.getpid())
-        return open_unfinished(self._directory, step, token)
-
-    def _drafts(self, frozen: Frozen, written: list[Written]) -> list[Draft]:
-        known = Manifest(
-            format=1,
-            step=frozen.step,
-            world_size=self._peers.world_size,
-            saved_at=time.time(),
-            took_s=round(time.monotonic() - frozen.since, 3),
-            job=self._claim.me.job if self._claim else "",
-            files={},
-            poison=next((part.poison for part in written if part.poison), ""),
-        )
-        return self._drafting.drafts(known, frozen.plan, written)
-
-    def _complete(self, unfinished: Path, draft: Draft) -> None:
-        self._confirm()
-        complete(unfinished, draft)
-
-    def _name(self, unfinished: Path, draft: Draft) -> None:
-        self._confirm()  # once more: what has the name may be another's by now
-        give_name(unfinished, draft.manifest)
-
-    def _confirm(self) -> None:
-        if self._claim:
-            self._claim.confirm()

@@ -1,5 +1,6 @@
 """Older checkpoints go beside the training, and beside its next save."""
 
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import torch
 
 from slurm_resilience.checkpoint_files.keep import REMOVING
-from slurm_resilience.checkpoint_files.listing import found
+from slurm_resilience.checkpoint_files.listing import found, problems
 from slurm_resilience.training import Checkpoints, Run
 from tests.training.ranks import on_ranks
 
@@ -48,3 +49,16 @@ def test_a_slow_removal_of_an_older_one_does_not_hold_the_training(tmp_path: Pat
     newest = found(tmp_path / "c")[0].manifest
     assert newest
     assert newest.step == 2
+
+
+def test_a_script_that_ends_without_finish_waits_for_its_save(tmp_path: Path) -> None:
+    """It says so, and the checkpoint is there."""
+    program = Path(__file__).parent / "programs" / "no_finish.py"
+
+    ended = subprocess.run(
+        [sys.executable, program, tmp_path / "c"], capture_output=True, text=True, check=True
+    )
+
+    assert "the script ends while step 0 is being saved: waiting for it" in ended.stderr
+    (entry,) = found(tmp_path / "c")
+    assert not list(problems(entry))
