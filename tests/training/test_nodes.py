@@ -157,7 +157,7 @@ def test_kills_of_a_node_leave_the_newest_that_all_have(
 def test_ranks_of_a_node_that_tidy_up_at_once_do_not_fail(
     tmp_path: Path, nodes: list[Path]
 ) -> None:
-    """One deletes its own probe just before the rank that leads does."""
+    """One is slow to delete its own probe: the rank that leads has to tidy up after it, or wait."""
     said = on_ranks(node_jobs.tidy_at_once, nodes[:2], world_size=4, folder=tmp_path / "b")
 
     assert said == ["start 0 level -1"] * 4
