@@ -11,77 +11,22 @@ byte's digest is taken as it is sent or received, and compared with the local or
 
 import logging
 import os
-import re
 import zlib
 from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from slurm_resilience.checkpoint_files import manifest as manifests
 from slurm_resilience.checkpoint_files.blocks import in_threads
 from slurm_resilience.checkpoint_files.keep import is_poisoned
 from slurm_resilience.checkpoint_files.links import kept
-from slurm_resilience.checkpoint_files.listing import (
-    PREFIX,
-    Found,
-    Newer,
-    directory_name,
-    found,
-    senseless,
-)
+from slurm_resilience.checkpoint_files.listing import Found, directory_name, found, senseless
 from slurm_resilience.checkpoint_files.manifest import File, Manifest
 from slurm_resilience.checkpoint_files.owner import NAME as OWNER
 from slurm_resilience.checkpoint_files.store import BLOCK_BYTES, Foreign, Store
-from slurm_resilience.errors import (
-    CheckpointCopyError,
-    CheckpointLoadError,
-    CheckpointVersionError,
-)
-from slurm_resilience.plain import plain
+from slurm_resilience.checkpoint_files.thinning import thin_out
+from slurm_resilience.errors import CheckpointCopyError, CheckpointLoadError
 
 log = logging.getLogger(__name__)
-
-NAMED = re.compile(rf"{PREFIX}\d+-[0-9a-f]{{8}}")
-"""What a copy is called, and a checkpoint is not: nothing else is ever deleted."""
-
-
-class Copy(NamedTuple):
-    """A whole copy."""
-
-    name: str
-    manifest: Manifest
-
-
-class Stored(NamedTuple):
-    """What has a manifest in a place."""
-
-    copies: list[Copy]
-    """Whole ones, the latest step first."""
-    unfit: dict[str, str]
-    """Why the others are none, by their names."""
-
-
-def copied(store: Store) -> list[Copy]:
-    """All whole copies, the latest step first; what else has a manifest is said."""
-    return stored(store).copies
-
-
-def stored(store: Store) -> Stored:
-    """All that has a manifest; what cannot be used is said."""
-    copies: list[Copy] = []
-    unfit: dict[str, str] = {}
-    for name in store.names():
-        if not name.startswith(PREFIX):
-            continue
-        try:
-            if copy := _look(store, name):
-                copies.append(copy)
-        except CheckpointLoadError as error:
-            log.warning("%s/%s: %s", store.url, name, error)
-            is_newer = isinstance(error, CheckpointVersionError)
-            unfit[name] = Newer(error) if is_newer else str(error)
-    copies.sort(key=lambda copy: copy.manifest.step, reverse=True)
-    return Stored(copies, unfit)
 
 
 def copy_newest(directory: Path, store: Store, *, keep: int) -> str:
@@ -108,20 +53,8 @@ def copy_newest(directory: Path, store: Store, *, keep: int) -> str:
                 log.warning("not copied: %s: %s", entry.path, error)
                 failed.add(entry.path)
         else:
-            _thin_out(store, keep=keep, made=name)
+            thin_out(store, entry.manifest, keep=keep)
             return name
-
-
-def _look(store: Store, name: str) -> Copy | None:
-    sizes = store.sizes(name)
-    if manifests.NAME not in sizes:
-        return None
-    data = store.read(f"{name}/{manifests.NAME}", most_bytes=manifests.MOST_BYTES)
-    manifest = manifests.parsed(data)
-    for file, known in manifest.files.items():
-        if sizes.get(file) != known.size_bytes:
-            raise CheckpointLoadError(f"{plain(file)} is missing or cut")
-    return Copy(name, manifest)
 
 
 def _is_wanted(entry: Found, failed: Container[Path]) -> bool:
@@ -157,25 +90,6 @@ def _copy(files: Path, manifest: Manifest, store: Store) -> str:
             raise CheckpointCopyError(f"{store.url}/{name}/{file} did not arrive whole")
     store.write(f"{name}/{manifests.NAME}", iter([sealed]))
     return name
-
-
-def _thin_out(store: Store, *, keep: int, made: str) -> None:
-    """
-    Delete what copies that were cut off have left, then all but the newest whole ones and *made*:
-    it has a lower step than others where the training went back.
-
-    What has a manifest that is not understood stays: another version may have written it.
-    """
-    going = [name for name in store.names() if NAMED.fullmatch(name) and _is_part(store, name)]
-    copies = [copy.name for copy in copied(store) if NAMED.fullmatch(copy.name)]
-    going += [name for name in copies[keep:] if name != made]
-    for name in going:
-        store.delete(f"{name}/{manifests.NAME}")  # first: from here on it is no copy
-        store.delete(name, folder=True)
-
-
-def _is_part(store: Store, name: str) -> bool:
-    return manifests.NAME not in store.sizes(name)
 
 
 def _local(path: Path) -> Iterator[bytes]:

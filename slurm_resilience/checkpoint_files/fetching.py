@@ -9,12 +9,13 @@ from pathlib import Path
 
 from slurm_resilience.checkpoint_files import manifest as manifests
 from slurm_resilience.checkpoint_files.blocks import in_threads
-from slurm_resilience.checkpoint_files.copies import Copy, Counted, copied, stored
+from slurm_resilience.checkpoint_files.copies import Counted
 from slurm_resilience.checkpoint_files.keep import SAVING
 from slurm_resilience.checkpoint_files.listing import Newer, directory_name, look, problems
 from slurm_resilience.checkpoint_files.manifest import Manifest
 from slurm_resilience.checkpoint_files.quarantine import set_aside
 from slurm_resilience.checkpoint_files.store import Store
+from slurm_resilience.checkpoint_files.stored import Copy, copied, stored
 from slurm_resilience.errors import (
     CheckpointCopyError,
     CheckpointLoadError,

@@ -9,12 +9,13 @@ import select
 import sys
 from pathlib import Path
 
-from slurm_resilience.checkpoint_files.copies import copy_newest, stored
+from slurm_resilience.checkpoint_files.copies import copy_newest
 from slurm_resilience.checkpoint_files.fetching import fetch_named, fetch_newest, remove_cut_off
 from slurm_resilience.checkpoint_files.listing import shown
 from slurm_resilience.checkpoint_files.pruning import unowned
 from slurm_resilience.checkpoint_files.quarantine import thin_out
 from slurm_resilience.checkpoint_files.store import Store
+from slurm_resilience.checkpoint_files.stored import stored
 from slurm_resilience.errors import CheckpointError
 from slurm_resilience.plain import plain
 

@@ -6,6 +6,7 @@ import subprocess
 from typing import NamedTuple
 
 from slurm_resilience.checkpoint_files.listing import found
+from slurm_resilience.checkpoint_files.thinning import part_folder
 from slurm_resilience.errors import CheckpointCopyError
 from slurm_resilience.plain import plain
 from slurm_resilience.training.checkpoints import Checkpoints
@@ -75,7 +76,7 @@ def _bring_back(checkpoints: Checkpoints, peers: Peers) -> None:
 
 def folder(nodes: Nodes) -> str:
     """Where among the copies those of this node's parts lie; empty: there are no parts."""
-    return "" if nodes.are_one else f"part-{nodes.ranks[0]:05d}"
+    return "" if nodes.are_one else part_folder(nodes.ranks[0])
 
 
 def _refuse_loss(checkpoints: Checkpoints, peers: Peers, before: int) -> None:

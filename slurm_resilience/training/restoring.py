@@ -37,25 +37,35 @@ def fill(state: State, newest: Found | None, peers: Peers) -> Environment | None
     `CheckpointLoadError` where the checkpoint does not fit, `UsageError` where a save would fail.
     """
     here: Environment | None = None
+    generators: rng.State | None = None
 
     def put() -> None:
-        nonlocal here
+        nonlocal here, generators
         if peers.rank == 0:
             here = environment()
             leave(here, os.environ)
         if newest:
-            _put_back(state, newest, peers, here)
+            generators = _put_back(state, newest, peers, here)
 
     def check() -> None:
         captured(state, rank=peers.rank)
+        # Last: a data loader that is asked for its state begins an iterator, and draws for it.
+        if generators:
+            rng.restore(generators)
 
     peers.each(put)
     peers.each(check)  # now, and not at the first save, which may be hours away
     return here
 
 
-def _put_back(state: State, entry: Found, peers: Peers, here: Environment | None) -> None:
-    """Part by part, and the random number generators; says what of *here* was different then."""
+def _put_back(
+    state: State, entry: Found, peers: Peers, here: Environment | None
+) -> rng.State | None:
+    """
+    Part by part; says what of *here* was different then.
+
+    How the random number generators of this rank stood, None: they begin anew.
+    """
     if entry.manifest is None:
         raise CheckpointLoadError(f"{entry.path}: {entry.problem}")
     reader = Reader(entry.path, entry.manifest)
@@ -78,8 +88,7 @@ def _put_back(state: State, entry: Found, peers: Peers, here: Environment | None
         _tell_what_differs(reader, here)
     for name in list(state):
         _put_back_part(state, name, values, reader)
-    if same_world:
-        rng.restore(_filled(values.rng, reader))
+    return _filled(values.rng, reader) if same_world else None
 
 
 def load(checkpoint: str | os.PathLike[str], part: str) -> Any:  # noqa: ANN401 - as it was saved

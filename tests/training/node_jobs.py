@@ -34,11 +34,11 @@ def save_for_ever(nodes: list[Path]) -> None:
         run.step(step)
 
 
-def save(nodes: list[Path], steps: int, copies: str | None = None) -> str:
+def save(nodes: list[Path], steps: int, copies: str | None = None, keep: int = 2) -> str:
     """Save each step until so many are done; what `restore` or `finish` said."""
     model = Level()
     checkpoints = Checkpoints(
-        disk(nodes), every_steps=1, keep=2, copies=copies, keep_copies=4, per_node=True
+        disk(nodes), every_steps=1, keep=keep, copies=copies, keep_copies=4, per_node=True
     )
     run = Run(checkpoints=checkpoints, state={"model": model})
     try:

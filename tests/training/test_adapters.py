@@ -38,7 +38,7 @@ def trained(program: str, folder: Path, *options: object) -> Any:  # noqa: ANN40
 def test_a_stateful_data_loader_and_a_scaler_go_on(
     tmp_path: Path, workers: int, until: int
 ) -> None:
-    """No batch twice, none left out, and the scale that was found stays."""
+    """The same batches, the random numbers that are drawn with each, the scale that was found."""
     needs("torchdata")
     program = "loader_training.py"
     undisturbed, scale = trained(program, tmp_path / "one", 15, workers)
@@ -46,11 +46,8 @@ def test_a_stateful_data_loader_and_a_scaler_go_on(
     before, _ = trained(program, tmp_path / "two", until, workers)
     after, scale_after = trained(program, tmp_path / "two", 15, workers)
 
-    # Which order is drawn differs from process to process; within an epoch nothing comes twice.
-    first_epoch = [number for batch in (before + after)[:10] for number in batch]
     assert len(before) == until
-    assert sorted(first_epoch) == list(range(40))
-    assert len(before + after) == len(undisturbed)
+    assert before + after == undisturbed
     assert scale_after == scale > 1024.0
 
 

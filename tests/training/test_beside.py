@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from slurm_resilience.checkpoint_files import judging
-from slurm_resilience.checkpoint_files.copies import copied, copy_newest
+from slurm_resilience.checkpoint_files.copies import copy_newest
 from slurm_resilience.checkpoint_files.fetching import fetch_newest
 from slurm_resilience.checkpoint_files.judging import judged, read
 from slurm_resilience.checkpoint_files.listing import Found, directory_name, found
 from slurm_resilience.checkpoint_files.quarantine import set_aside
 from slurm_resilience.checkpoint_files.store import Store
+from slurm_resilience.checkpoint_files.stored import copied
 from slurm_resilience.cli import main
 from slurm_resilience.errors import CheckpointPlaceError
 from tests.training import jobs

@@ -19,10 +19,11 @@ import msgspec
 import pytest
 
 from slurm_resilience.checkpoint_files import manifest as manifests
-from slurm_resilience.checkpoint_files.copies import copied, copy_newest
+from slurm_resilience.checkpoint_files.copies import copy_newest
 from slurm_resilience.checkpoint_files.fetching import fetch_newest
 from slurm_resilience.checkpoint_files.listing import directory_name, found, look, problems
 from slurm_resilience.checkpoint_files.store import Store
+from slurm_resilience.checkpoint_files.stored import copied
 from slurm_resilience.cli import main
 from slurm_resilience.errors import CheckpointCopyError, UsageError
 from slurm_resilience.training import Checkpoints, Run

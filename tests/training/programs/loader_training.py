@@ -11,6 +11,7 @@ from slurm_resilience.training import Checkpoints, Run, outlive_notice
 
 
 def main() -> None:
+    torch.manual_seed(5)
     folder, steps, workers = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     loader = StatefulDataLoader(
         range(40), batch_size=4, shuffle=True, num_workers=workers,
@@ -19,12 +20,12 @@ def main() -> None:
     scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=3)
     run = Run(checkpoints=Checkpoints(folder / "c"), state={"loader": loader, "scaler": scaler})
     step = run.restore()
-    seen: list[list[int]] = []
+    seen: list[list[float]] = []
     weight = torch.nn.Parameter(torch.ones(1))
     optimizer = torch.optim.SGD([weight], lr=0.0)
     while step < steps:
         for batch in loader:
-            seen.append(batch.tolist())
+            seen.append([*batch.tolist(), round(float(torch.rand(1)), 9)])  # as dropout draws
             scaler.scale(weight.sum()).backward()
             scaler.step(optimizer)
             scaler.update()
