@@ -1,7 +1,9 @@
 """Which checkpoints may go, and how they go."""
 
+import re
 import secrets
 import shutil
+import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +16,10 @@ REMOVING = ".removing-"
 PROBE = ".probe-"
 """A rank's file that another looks for, to see whether they share the directory."""
 QUARANTINE = "quarantine"
+FRESH = re.compile(r"\.(owner|step-.+)\.json\.\d+\.new")
+"""What `replace` leaves of an owner's or a reason's file where it is killed."""
+WRITING_S = 3600.0
+"""So long it may be under way, on a slow file system with a clock of its own."""
 
 
 def superfluous(
@@ -72,8 +78,18 @@ def unfinished(directory: Path) -> list[Path]:
         path
         for place in places
         for path in place.iterdir()
-        if path.name.startswith((SAVING, REMOVING, PROBE))
+        if path.name.startswith((SAVING, REMOVING, PROBE)) or _is_left(path)
     ]
+
+
+def _is_left(path: Path) -> bool:
+    """Who takes the directory over from a lost node does not wait for a lock to sign there."""
+    if not FRESH.fullmatch(path.name):
+        return False
+    try:
+        return path.lstat().st_mtime < time.time() - WRITING_S
+    except FileNotFoundError:
+        return False
 
 
 def delete(path: Path) -> None:

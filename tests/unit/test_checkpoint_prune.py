@@ -1,6 +1,8 @@
 """`checkpoint prune` and quarantine: what goes, what never does."""
 
 import json
+import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -330,6 +332,41 @@ def test_a_job_can_begin_while_prune_deletes(
     begun[0].release()
     assert steps(tmp_path) == [5]
     assert not list(tmp_path.glob(".removing-*"))
+
+
+DYING = """
+import os, sys
+from pathlib import Path
+from slurm_resilience.checkpoint_files.owner import Claim, owner
+from slurm_resilience.checkpoint_files.quarantine import set_aside
+sys.addaudithook(lambda event, arguments: event == "os.rename" and os._exit(0))
+directory = Path(sys.argv[1])
+if sys.argv[2] == "signs":
+    Claim(directory, owner({}, node="n1", pid=1))
+else:
+    set_aside(next(directory.glob("step-*")), "damaged")
+os._exit(1)
+"""
+
+
+@pytest.mark.parametrize("dying", ["signs", "sets aside"])
+def test_files_that_were_never_put_in_place_go_once_nobody_can_be_writing_them(
+    tmp_path: Path, dying: str
+) -> None:
+    """Who takes over from a lost node signs without a lock; other files are none of ours."""
+    checkpoint(tmp_path, 1)
+    subprocess.run([sys.executable, "-c", DYING, str(tmp_path), dying], check=True)
+    (left,) = tmp_path.rglob(".*.new")
+    users = tmp_path / ".notes.json.new"
+    users.touch()
+    os.utime(users, (1.0, 1.0))
+
+    assert remove_unfinished(tmp_path) == []
+    os.utime(left, (1.0, 1.0))
+
+    assert remove_unfinished(tmp_path) == [left]
+    assert not left.exists()
+    assert users.exists()
 
 
 def test_two_who_delete_the_same_folder_do_not_stumble(tmp_path: Path) -> None:
