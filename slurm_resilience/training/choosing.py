@@ -24,6 +24,15 @@ Prefer = Literal["newest", "sound"]
 PREFERENCES = get_args(Prefer)
 
 
+class Wanted(NamedTuple):
+    """What `Run.restore` is asked for."""
+
+    prefer: Prefer = "newest"
+    anew: bool = False
+    verified: Found | None = None
+    """What `first_sound` has just returned: not read for that again."""
+
+
 class Choice(NamedTuple):
     """The checkpoint to go on from, None to begin; and those here that do not count."""
 
@@ -31,26 +40,19 @@ class Choice(NamedTuple):
     unsound: frozenset[Path]
 
 
-def choose(
-    directory: Path,
-    peers: Peers,
-    nodes: Nodes,
-    prefer: Prefer = "newest",
-    *,
-    anew: bool = False,
-) -> Choice:
+def choose(directory: Path, peers: Peers, nodes: Nodes, wanted: Wanted) -> Choice:
     """
-    Verify from the newest on, the ranks sharing the reading, until one is sound for all; with
-    *prefer* sound also one in which neither NaN nor infinity was seen.
+    Verify from the newest on, the ranks sharing the reading, until one is sound for all; to
+    prefer what is sound means: also one in which neither NaN nor infinity was seen.
 
     Every rank has to come here. Raises `CheckpointLoadError` where there are checkpoints and none of
     them is sound: to begin anew is then for a person to decide; and, but for *anew*,
     `CheckpointPlaceError` where of all of them some part is missing on these nodes; and
     `CheckpointVersionError` where a newer version of this package has saved there.
     """
-    if prefer not in PREFERENCES:
+    if wanted.prefer not in PREFERENCES:
         raise UsageError(
-            f"restore: prefer is {plain(repr(prefer), most=80)}; it has to be "
+            f"restore: prefer is {plain(repr(wanted.prefer), most=80)}; it has to be "
             '"newest" or "sound"'
         )
     here = held(directory, peers, nodes)
@@ -60,7 +62,7 @@ def choose(
             "one, or move what it wrote away to go on without"
         )
     unsound = {entry.path: entry.problem for entry in here.unreadable}
-    newest, skipped = first_sound(here, peers, nodes, prefer)
+    newest, skipped = first_sound(here, peers, nodes, wanted)
     unsound |= {entry.path: why for entry, why in skipped}
     after = step_of(newest) if newest else -1
     parted = {one.path: why for one, why in here.parted if step_of(one) > after}
@@ -68,7 +70,7 @@ def choose(
         for path, why in {**unsound, **parted}.items():
             log.warning("skipped %s: %s", path, why)
     if newest is None:
-        _refuse(directory, here, unsound, is_damaged=bool(skipped), anew=anew)
+        _refuse(directory, here, unsound, is_damaged=bool(skipped), anew=wanted.anew)
     going = [*(entry for entry, _ in skipped), *here.unreadable] if newest else []
 
     def tidy() -> None:
@@ -89,7 +91,7 @@ def choose(
 
 
 def first_sound(
-    here: Held, peers: Peers, nodes: Nodes, prefer: Prefer
+    here: Held, peers: Peers, nodes: Nodes, wanted: Wanted
 ) -> tuple[Found | None, list[tuple[Found, str]]]:
     """
     The newest that counts, None: none does; and those before it, with why they do not.
@@ -98,7 +100,10 @@ def first_sound(
     """
     skipped: list[tuple[Found, str]] = []
     for entry in here.whole:
-        why = plain(entry.manifest.poison) if entry.manifest and prefer == "sound" else ""
+        is_choosy = wanted.prefer == "sound"
+        why = plain(entry.manifest.poison) if entry.manifest and is_choosy else ""
+        if not why and wanted.verified and not peers.most(entry != wanted.verified):
+            return entry, skipped
         why = why or _verified(entry, peers, nodes)
         if not why:
             return entry, skipped

@@ -33,7 +33,7 @@ from slurm_resilience.errors import UsageError
 from slurm_resilience.training import rng
 from slurm_resilience.training.bringing import opened
 from slurm_resilience.training.checkpoints import Checkpoints
-from slurm_resilience.training.choosing import Prefer, first_sound
+from slurm_resilience.training.choosing import Prefer, Wanted, first_sound
 from slurm_resilience.training.earlier import saved_before
 from slurm_resilience.training.parts import held
 from slurm_resilience.training.peers import Peers
@@ -55,6 +55,8 @@ class Resilience(TrainerCallback):  # type: ignore[misc,unused-ignore]
         self._prefer: Prefer = prefer
         self._scaler: Any = None
         self._callbacks: list[TrainerCallback] = []
+        self._sound: Found | None = None
+        """What `resume_from` has verified and announced."""
         self._run: Run | None = None
         self._rng: rng.State | None = None
 
@@ -98,16 +100,16 @@ class Resilience(TrainerCallback):  # type: ignore[misc,unused-ignore]
         **parts: Any,  # noqa: ANN401
     ) -> None:
         """Restore what `resume_from` has announced."""
-        held = {
+        learnt = {
             "model": parts["model"],
             "optimizer": parts["optimizer"],
             "scheduler": parts["lr_scheduler"],
             "trainer": Position(state, self._callbacks),
         }
         if self._scaler is not None:
-            held["scaler"] = self._scaler
-        self._run = Run(checkpoints=self._checkpoints, state=held)
-        start = self._run.restore(prefer=self._prefer)
+            learnt["scaler"] = self._scaler
+        self._run = Run(checkpoints=self._checkpoints, state=learnt)
+        start = self._run.restore(prefer=self._prefer, verified=self._sound)
         _check(start, state)
         self._rng = rng.captured() if start else None
 
@@ -169,8 +171,9 @@ class Resilience(TrainerCallback):  # type: ignore[misc,unused-ignore]
         before = peers.most(saved_before(os.environ, rank=peers.rank))
         nodes = opened(self._checkpoints, peers, before)
         here = held(self._checkpoints.path, peers, nodes)
-        newest, _ = first_sound(here, peers, nodes, self._prefer)
-        return peers.first(lambda: _read(newest) if newest else None)
+        sound, _ = first_sound(here, peers, nodes, Wanted(self._prefer))
+        self._sound = sound
+        return peers.first(lambda: _read(sound) if sound else None)
 
 
 def _read(entry: Found) -> str:

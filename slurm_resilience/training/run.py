@@ -8,12 +8,13 @@ from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Any, SupportsIndex
 
+from slurm_resilience.checkpoint_files.listing import Found
 from slurm_resilience.checkpoint_files.manifest import Manifest
 from slurm_resilience.errors import CheckpointError, ResilienceError, UsageError
 from slurm_resilience.training.agreement import Agreement, Word
 from slurm_resilience.training.bringing import folder, opened
 from slurm_resilience.training.checkpoints import Checkpoints
-from slurm_resilience.training.choosing import Prefer, choose
+from slurm_resilience.training.choosing import Prefer, Wanted, choose
 from slurm_resilience.training.claiming import claimed
 from slurm_resilience.training.concerns import Concerns
 from slurm_resilience.training.copier import Copier
@@ -73,12 +74,17 @@ class Run:
         self._last = -1
         self._beat(Phase.START)
 
-    def restore(self, *, anew: bool = False, prefer: Prefer = "newest") -> int:
+    def restore(
+        self, *, anew: bool = False, prefer: Prefer = "newest", verified: Found | None = None
+    ) -> int:
         """
         Fill the state from the newest checkpoint that all ranks find sound; the first step to do.
 
         *prefer* sound: go back behind those that were saved with a NaN or an infinity in the loss,
-        the parameters or the optimizer; they are put aside. Raises `CheckpointPlaceError` where the directory cannot be used, or where an earlier
+        the parameters or the optimizer; they are put aside. *verified*: what all ranks have just
+        found sound, and need not read for that again.
+
+        Raises `CheckpointPlaceError` where the directory cannot be used, or where an earlier
         attempt had saved and nothing of it is there; with *anew* the training then begins with
         step 0. `CheckpointInUseError` where another job writes there, `CheckpointSaveError` where
         the disk is full or fails, `CheckpointLoadError` where no checkpoint is sound or the
@@ -87,19 +93,20 @@ class Run:
         if self._saver or self._is_closed:
             raise UsageError("Run: restore() was called before; make a new Run to begin again")
         self._beat(Phase.LOAD)
-        before = self._peers.most(self._saved_before)
-        nodes = opened(self._checkpoints, self._peers, -1 if anew else before)
+        peers = self._peers
+        before = peers.most(self._saved_before)
+        nodes = opened(self._checkpoints, peers, -1 if anew else before)
         with ExitStack() as on_error:
-            hold = claimed(self._directory, self._peers, nodes)
+            hold = claimed(self._directory, peers, nodes)
             on_error.callback(hold.release)
-            choice = choose(self._directory, self._peers, nodes, prefer, anew=anew)
-            here = fill(self.state, choice.newest, self._peers)
-            saver = Saver(self._checkpoints, self._peers, hold, choice, here)
+            choice = choose(self._directory, peers, nodes, Wanted(prefer, anew, verified))
+            here = fill(self.state, choice.newest, peers)
+            saver = Saver(self._checkpoints, peers, hold, choice, here)
             on_error.callback(self._end_copies)
-            nodes.led(self._peers, lambda: self._look_around(saver, folder(nodes)))
+            nodes.led(peers, lambda: self._look_around(saver, folder(nodes)))
             on_error.pop_all()
         self._saver, self._last = saver, saver.saved_step
-        if self._peers.rank == 0 and self._last < before:
+        if peers.rank == 0 and self._last < before:
             log.warning(
                 "step %d had been saved, and is gone, damaged or poisoned: going on from step %d",
                 before, self._last + 1,
@@ -118,9 +125,7 @@ class Run:
         if os.getpid() != self._pid:
             return False
         if self._saver is None:
-            raise UsageError(
-                "Run: call restore() before the first step(), and no step() after finish()"
-            )
+            raise UsageError("Run: call restore() before the first step(), none after finish()")
         step = whole(step)
         if step <= self._last:
             raise UsageError(

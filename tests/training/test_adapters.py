@@ -117,6 +117,34 @@ def test_a_hugging_face_training_goes_back_behind_what_is_damaged(tmp_path: Path
     assert (stopped, steps) == (True, 4)
 
 
+COUNTING = """
+import runpy, sys
+reads = open(sys.argv.pop(1), "w", buffering=1)
+sys.argv[0] = sys.argv.pop(1)
+def look(event, arguments):
+    if event == "open" and str(arguments[0]).endswith("rank-00000.tensors"):
+        print(arguments[0], file=reads)
+sys.addaudithook(look)
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def test_a_hugging_face_training_verifies_what_it_goes_on_from_once(tmp_path: Path) -> None:
+    """Although the Trainer asks where it stands before there is anything to restore into."""
+    needs("transformers", "accelerate")
+    program, folder, reads = "huggingface_training.py", tmp_path / "one", tmp_path / "reads"
+    trained(program, folder, 6)
+    newest = max((folder / "c").glob("step-*"))
+
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", COUNTING, reads, PROGRAMS / program, folder, "2"],
+        capture_output=True, timeout=180, check=True,
+    )  # fmt: skip
+
+    opened = [line for line in reads.read_text().splitlines() if newest.name in line]
+    assert len(opened) == 1 + len(["model", "optimizer", "random numbers"])
+
+
 def test_a_hugging_face_training_that_does_not_ask_where_it_stands_is_refused(
     tmp_path: Path,
 ) -> None:
