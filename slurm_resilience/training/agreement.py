@@ -51,7 +51,7 @@ class Agreement:
         """Send *word*; all ranks have to, at the same step."""
         if self.is_lost:
             return
-        self._said = torch.tensor(word, dtype=torch.int8)
+        self._said = torch.tensor(word, dtype=torch.int8, device="cpu")
         try:
             self._work = dist.all_reduce(
                 self._said, op=dist.ReduceOp.MAX, group=self._group, async_op=True

@@ -189,7 +189,7 @@ class Peers:
         if self.alone:
             return list(numbers)
         # Always three: ranks that have lost step meet here with different questions.
-        words = torch.tensor(numbers, dtype=torch.int64)
+        words = torch.tensor(numbers, dtype=torch.int64, device="cpu")
         with self._connected():
             dist.all_reduce(words, op=dist.ReduceOp.MAX, group=self._group)
         return [int(word) for word in words.tolist()]

@@ -63,7 +63,7 @@ class Reader:
     def empty(self, name: str) -> torch.Tensor:
         """Host memory for a tensor; its content is to be `fill`ed in."""
         known = self.tensor(name)
-        return torch.empty(known.sizes, dtype=dtype(known.dtype))
+        return torch.empty(known.sizes, dtype=dtype(known.dtype), device="cpu")
 
     def fill(self, targets: Mapping[str, torch.Tensor]) -> None:
         """

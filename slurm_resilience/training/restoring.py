@@ -17,8 +17,8 @@ from slurm_resilience.training.environment_probe import environment, leave
 from slurm_resilience.training.peers import Peers
 from slurm_resilience.training.reader import Reader
 from slurm_resilience.training.state import UNFIT, State, Values, bare, captured, live_tensors
-from slurm_resilience.training.targets import made_for
-from slurm_resilience.training.tree import decoded
+from slurm_resilience.training.targets import conversion, made_for
+from slurm_resilience.training.tree import decoded, dtype
 
 log = logging.getLogger(__name__)
 
@@ -137,6 +137,9 @@ def _put_back_part(state: State, name: str, values: Values, reader: Reader) -> N
         elif hasattr(part, "load_state_dict"):
             part.load_state_dict(value)
         elif isinstance(part, torch.Tensor):
+            _refuse_another_shape(part, value)
+            for how in conversion(name, value.dtype, part.dtype):
+                log.warning("%s: %s: %s", reader.path, name, how)
             with torch.no_grad():
                 part.copy_(value)
         else:
@@ -144,6 +147,11 @@ def _put_back_part(state: State, name: str, values: Values, reader: Reader) -> N
     except UNFIT as error:
         why = " ".join(str(error).split())
         raise CheckpointLoadError(f"{reader.path}: {name!r} does not fit: {why}") from error
+
+
+def _refuse_another_shape(part: torch.Tensor, value: torch.Tensor) -> None:
+    if value.shape != part.shape:  # torch would repeat it
+        raise ValueError(f"it has the shape {list(value.shape)}, this run's {list(part.shape)}")
 
 
 def _refuse_another_kind(
@@ -173,6 +181,7 @@ def _filled(
     new: Callable[[str], torch.Tensor] | None = None,
 ) -> Any:  # noqa: ANN401 - anything
     targets: dict[str, torch.Tensor] = {}
+    converted: dict[str, str] = {}
     live = live or {}
     make = new or reader.empty
 
@@ -185,6 +194,7 @@ def _filled(
                 f"{reader.path}: {name} has the shape {list(reader.tensor(name).sizes)}, "
                 f"this run's has {list(found.shape)}"
             )
+        converted.update(conversion(name, dtype(reader.tensor(name).dtype), found.dtype))
         return targets.setdefault(name, found)
 
     value = decoded(data, target)
@@ -192,5 +202,7 @@ def _filled(
         raise CheckpointLoadError(
             f"{reader.path} holds no {next(iter(live))!r}; this run asks for it"
         )
+    for how, name in converted.items():
+        log.warning("%s: %s, and maybe others: %s", reader.path, name, how)
     reader.fill(targets)
     return value

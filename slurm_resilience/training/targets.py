@@ -1,4 +1,7 @@
-"""Memory for what is read back and is nobody's yet: the state of an optimizer that has done no step."""
+"""
+What saved tensors are read into: this run's own, of their kind; and memory for what is nobody's yet,
+the state of an optimizer that has done no step.
+"""
 
 from collections.abc import Callable
 
@@ -28,3 +31,18 @@ def made_for(part: object, place: str, reader: Reader) -> Callable[[str], torch.
         return torch.empty_like(parameter.detach(), dtype=dtype(known.dtype))
 
     return target
+
+
+def conversion(name: str, saved: torch.dtype, wanted: torch.dtype) -> dict[str, str]:
+    """
+    How a tensor is converted for this run, and its *name*; empty: it is not.
+
+    Raises `ValueError` where that is no rounding, but loses what was saved: fractions, large numbers.
+    """
+    if saved == wanted:
+        return {}
+    kinds = [(one.is_floating_point, one.is_complex) for one in (saved, wanted)]
+    is_whole = not any(kinds[0])
+    if kinds[0] != kinds[1] or (is_whole and torch.promote_types(saved, wanted) != wanted):
+        raise ValueError(f"{name} was saved as {saved}, and is {wanted} in this run")
+    return {f"saved as {saved}, and converted to {wanted}": name}
