@@ -13,6 +13,7 @@ from slurm_resilience.checkpoint_files.copies import Counted
 from slurm_resilience.checkpoint_files.keep import SAVING
 from slurm_resilience.checkpoint_files.listing import Newer, directory_name, look, problems
 from slurm_resilience.checkpoint_files.manifest import Manifest
+from slurm_resilience.checkpoint_files.owner import confirm
 from slurm_resilience.checkpoint_files.quarantine import set_aside
 from slurm_resilience.checkpoint_files.store import Store
 from slurm_resilience.checkpoint_files.stored import Copy, copied, stored
@@ -29,7 +30,7 @@ log = logging.getLogger(__name__)
 FETCHING = f"{SAVING}copy-"
 
 
-def fetch_named(store: Store, name: str, directory: Path) -> Path:
+def fetch_named(store: Store, name: str, directory: Path, *, owner: str = "") -> Path:
     """
     Bring one copy back into *directory*; where it lies now. What has its name there is put aside,
     unless it is the same, and sound.
@@ -40,18 +41,19 @@ def fetch_named(store: Store, name: str, directory: Path) -> Path:
     if copy is None:
         raise CheckpointCopyError(f"{store.url}: there is no whole copy {plain(name)!r}")
     try:
-        return _fetch(store, copy, directory)
+        return _fetch(store, copy, directory, owner)
     except CheckpointLoadError as error:
         raise CheckpointCopyError(f"{store.url}/{copy.name}: {error}") from error
 
 
-def fetch_newest(store: Store, directory: Path) -> Path | None:
+def fetch_newest(store: Store, directory: Path, *, owner: str = "") -> Path | None:
     """
     Bring the newest whole copy back into *directory*; where it lies now, None: nothing there has a
-    manifest.
+    manifest. *owner*: the token of a claim under which it is done.
 
     Raises `CheckpointCopyError` where something has and none verifies, where a newer version of this
-    package wrote some of it, or the storage fails; `CheckpointPlaceError` where there is no room.
+    package wrote some of it, or the storage fails; `CheckpointPlaceError` where there is no room;
+    `CheckpointInUseError` where another has taken the directory over from *owner*.
     """
     copies, unfit = stored(store)
     for name, why in unfit.items():
@@ -62,7 +64,7 @@ def fetch_newest(store: Store, directory: Path) -> Path | None:
     unfit = dict(unfit)
     for copy in copies:
         try:
-            path = _fetch(store, copy, directory)
+            path = _fetch(store, copy, directory, owner)
         except CheckpointLoadError as error:  # noqa: PERF203 - each by itself
             log.warning("%s/%s: %s", store.url, copy.name, error)
             unfit[copy.name] = str(error)
@@ -84,7 +86,7 @@ def remove_cut_off(directory: Path) -> None:
         shutil.rmtree(left, ignore_errors=True)
 
 
-def _fetch(store: Store, copy: Copy, directory: Path) -> Path:
+def _fetch(store: Store, copy: Copy, directory: Path, owner: str) -> Path:
     path = directory / directory_name(copy.manifest.step)
     there = look(path)
     if isinstance(there.problem, Newer):
@@ -108,6 +110,8 @@ def _fetch(store: Store, copy: Copy, directory: Path) -> Path:
         sealed = manifests.encoded(copy.manifest)
         _write(unfinished / manifests.NAME, iter([sealed]), most_bytes=len(sealed))
         sync_directory(unfinished)
+        if owner:
+            confirm(directory, owner)  # what has the name may be another's by now
         if os.path.lexists(path):
             set_aside(path, "a copy of its step was fetched")
         unfinished.rename(path)

@@ -77,6 +77,7 @@ class Claim:
         self._directory = directory
         self._file_system = directory.stat().st_dev
         self.me = me
+        self._before = last_owner(directory)
         self._lock = ExitStack()
         self._take(wait_s)
 
@@ -86,18 +87,7 @@ class Claim:
 
         Raises `CheckpointError` where that cannot be known.
         """
-        try:
-            last = _read(self._directory)
-        except UNREADABLE as error:
-            cause = error if isinstance(error, OSError) else error.__cause__ or error
-            raise CheckpointError(
-                f"{self._directory / NAME}: cannot tell whether another writes there ({error}); "
-                "where the file is damaged, delete it"
-            ) from cause
-        if last is not None and last.token != self.me.token:
-            raise CheckpointInUseError(
-                f"{self._directory}: taken over by {last}; this process writes there no more"
-            )
+        confirm(self._directory, self.me.token)
 
     def renew(self) -> bool:
         """
@@ -130,6 +120,17 @@ class Claim:
     def release(self) -> None:
         """Let go of the lock."""
         self._lock.close()
+
+    def give_back(self) -> None:
+        """
+        Let go of it, and let who owned it before be the last owner again: whoever follows them may
+        take over once more, where a lost node holds the lock.
+        """
+        try:
+            self.confirm()
+            _sign_back(self._directory, self._before)
+        finally:
+            self.release()
 
     def _take(self, wait_s: float) -> None:
         if self.me.follows(last_owner(self._directory)):
@@ -175,10 +176,27 @@ def standing_in(directory: Path, me: Owner) -> Iterator[None]:
     try:
         yield
     finally:
-        if last:
-            _sign(directory, last)
-        else:
-            (directory / NAME).unlink(missing_ok=True)
+        _sign_back(directory, last)
+
+
+def confirm(directory: Path, token: str) -> None:
+    """
+    Raise `CheckpointInUseError` where *directory* was claimed last by another than who has *token*.
+
+    Raises `CheckpointError` where that cannot be known.
+    """
+    try:
+        last = _read(directory)
+    except UNREADABLE as error:
+        cause = error if isinstance(error, OSError) else error.__cause__ or error
+        raise CheckpointError(
+            f"{directory / NAME}: cannot tell whether another writes there ({error}); "
+            "where the file is damaged, delete it"
+        ) from cause
+    if last is not None and last.token != token:
+        raise CheckpointInUseError(
+            f"{directory}: taken over by {last}; this process writes there no more"
+        )
 
 
 def last_owner(directory: Path) -> Owner | None:
@@ -199,6 +217,13 @@ def _read(directory: Path) -> Owner | None:
 
 def _sign(directory: Path, me: Owner) -> None:
     replace(directory / NAME, msgspec.json.encode(me) + b"\n")
+
+
+def _sign_back(directory: Path, last: Owner | None) -> None:
+    if last:
+        _sign(directory, last)
+    else:
+        (directory / NAME).unlink(missing_ok=True)
 
 
 def _count(environment: Mapping[str, str], name: str) -> int:

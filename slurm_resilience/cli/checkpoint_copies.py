@@ -7,11 +7,13 @@ import os
 import re
 import select
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 from slurm_resilience.checkpoint_files.copies import copy_newest
 from slurm_resilience.checkpoint_files.fetching import fetch_named, fetch_newest, remove_cut_off
 from slurm_resilience.checkpoint_files.listing import shown
+from slurm_resilience.checkpoint_files.owner import confirm
 from slurm_resilience.checkpoint_files.pruning import unowned
 from slurm_resilience.checkpoint_files.quarantine import thin_out
 from slurm_resilience.checkpoint_files.store import Store
@@ -51,6 +53,12 @@ def add_commands(group: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     fetch.add_argument(
         "--name", metavar="NAME", help="this one, as `checkpoint copies` shows it"
     )
+    fetch.add_argument(
+        "--owner",
+        default="",
+        metavar="TOKEN",
+        help="for who has claimed DIR: the token in its owner.json",
+    )
     text = "what copies there are, whole ones, the latest step first; 1: there is none"
     listing = group.add_parser("copies", help=text, description=text)
     listing.add_argument("url", metavar="URL", help=URL_HELP)
@@ -84,12 +92,12 @@ def copy_(arguments: argparse.Namespace) -> int:
 def fetch_(arguments: argparse.Namespace) -> int:
     """Bring one back."""
     store = _store(arguments)
-    with unowned(arguments.directory):
-        remove_cut_off(arguments.directory)
-        if arguments.name is None:
-            path = fetch_newest(store, arguments.directory)
-        else:
-            path = fetch_named(store, arguments.name, arguments.directory)
+    try:
+        path = _fetched(arguments, store)
+    except CheckpointError as error:
+        if arguments.json:
+            print(json.dumps({"path": None, "error": type(error).__name__}))
+        raise
     thin_out(arguments.directory)
     if arguments.json:
         print(json.dumps({"path": str(path) if path else None}))
@@ -98,6 +106,19 @@ def fetch_(arguments: argparse.Namespace) -> int:
     else:
         print(f"no copy in {plain(store.url)}", file=sys.stderr)
     return DONE if path else NONE
+
+
+def _fetched(arguments: argparse.Namespace, store: Store) -> Path | None:
+    directory = arguments.directory
+    with ExitStack() as claim:
+        if arguments.owner:
+            confirm(directory, arguments.owner)
+        else:
+            claim.enter_context(unowned(directory))
+        remove_cut_off(directory)
+        if arguments.name is None:
+            return fetch_newest(store, directory, owner=arguments.owner)
+        return fetch_named(store, arguments.name, directory, owner=arguments.owner)
 
 
 def copies_(arguments: argparse.Namespace) -> int:

@@ -24,6 +24,10 @@ class Hold(NamedTuple):
         if self.claim:
             self.claim.release()
 
+    def give_back(self, peers: Peers) -> None:
+        """As if it had never been claimed; every rank has to come here."""
+        peers.shared(peers.tried(self.claim.give_back) if self.claim else None)
+
 
 def claimed(path: Path, peers: Peers, nodes: Nodes) -> Hold:
     """

@@ -29,7 +29,7 @@ from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import ExportableState
 
 from slurm_resilience.checkpoint_files.listing import Found
-from slurm_resilience.errors import UsageError
+from slurm_resilience.errors import ResilienceError, UsageError
 from slurm_resilience.training import rng
 from slurm_resilience.training.bringing import opened
 from slurm_resilience.training.checkpoints import Checkpoints
@@ -169,11 +169,17 @@ class Resilience(TrainerCallback):  # type: ignore[misc,unused-ignore]
     def _position(self, peers: Peers) -> str | None:
         """As `Run.restore` will choose, but for what that refuses."""
         before = peers.most(saved_before(os.environ, rank=peers.rank))
-        nodes = opened(self._checkpoints, peers, before)
-        here = held(self._checkpoints.path, peers, nodes)
-        sound, _ = first_sound(here, peers, nodes, Wanted(self._prefer))
+        hold = opened(self._checkpoints, peers, before)
+        try:
+            here = held(self._checkpoints.path, peers, hold.nodes)
+            sound, _ = first_sound(here, peers, hold.nodes, Wanted(self._prefer))
+            position = peers.first(lambda: _read(sound) if sound else None)
+        except ResilienceError:
+            hold.release()
+            raise
+        hold.give_back(peers)  # `Run.restore` claims it anew
         self._sound = sound
-        return peers.first(lambda: _read(sound) if sound else None)
+        return position
 
 
 def _read(entry: Found) -> str:

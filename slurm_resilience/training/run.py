@@ -15,7 +15,6 @@ from slurm_resilience.training.agreement import Agreement, Word
 from slurm_resilience.training.bringing import folder, opened
 from slurm_resilience.training.checkpoints import Checkpoints
 from slurm_resilience.training.choosing import Prefer, Wanted, choose
-from slurm_resilience.training.claiming import claimed
 from slurm_resilience.training.concerns import Concerns
 from slurm_resilience.training.copier import Copier
 from slurm_resilience.training.due import Due, Schedule, time_limit
@@ -95,15 +94,16 @@ class Run:
         self._beat(Phase.LOAD)
         peers = self._peers
         before = peers.most(self._saved_before)
-        nodes = opened(self._checkpoints, peers, -1 if anew else before)
         with ExitStack() as on_error:
-            hold = claimed(self._directory, peers, nodes)
+            hold = opened(self._checkpoints, peers, -1 if anew else before)
             on_error.callback(hold.release)
-            choice = choose(self._directory, peers, nodes, Wanted(prefer, anew, verified))
+            wanted = Wanted(prefer, anew, verified)
+            choice = choose(self._directory, peers, hold.nodes, wanted)
             here = fill(self.state, choice.newest, peers)
             saver = Saver(self._checkpoints, peers, hold, choice, here)
             on_error.callback(self._end_copies)
-            nodes.led(peers, lambda: self._look_around(saver, folder(nodes)))
+            part = folder(hold.nodes)
+            hold.nodes.led(peers, lambda: self._look_around(saver, part))
             on_error.pop_all()
         self._saver, self._last = saver, saver.saved_step
         if peers.rank == 0 and self._last < before:
