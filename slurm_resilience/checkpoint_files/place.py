@@ -13,7 +13,9 @@ from slurm_resilience.checkpoint_files.listing import shown
 IN_MEMORY = {"tmpfs", "ramfs", "rootfs", "overlay"}
 """File systems that go with the node, or with its container."""
 MOUNTS = Path("/proc/self/mountinfo")
-GIB = 1 << 30
+MIB, GIB = 1 << 20, 1 << 30
+SHORT_S = 1.0
+"""A save of which nobody notices how long it took."""
 
 
 class Place(NamedTuple):
@@ -76,20 +78,27 @@ def lack_of_room(
     more = ", the one being copied" if copies else ""
     room_bytes = min(place.free_bytes + held_bytes, place.total_bytes)
     return (
-        f"{shown(place.directory)} has room for {room_bytes / GIB:.2f} GiB of checkpoints; "
-        f"keep={keep}{more} and the one being written need {needed_bytes / GIB:.2f} GiB: saves will "
+        f"{shown(place.directory)} has room for {spelled(room_bytes)} of checkpoints; "
+        f"keep={keep}{more} and the one being written need {spelled(needed_bytes)}: saves will "
         "fail; free some space or keep fewer"
     )
 
 
 def slowness(directory: Path, *, took_s: float, interval_s: float) -> str:
-    """Whether a save takes longer than the time until the next; empty: it does not."""
-    if took_s <= interval_s:
+    """Whether a save takes longer than the time until the next; empty: it does not, or is short."""
+    if took_s <= max(interval_s, SHORT_S):
         return ""
     return (
         f"{shown(directory)} is too slow: a save took {took_s:.1f} s and is due every "
         f"{interval_s:.1f} s, so training will wait; save less often, or on a faster disk"
     )
+
+
+def spelled(size_bytes: int) -> str:
+    """A size for a message."""
+    if size_bytes < GIB:
+        return f"{size_bytes / MIB:.1f} MiB"
+    return f"{size_bytes / GIB:.2f} GiB"
 
 
 def _kinds(mounts: str) -> dict[str, str]:

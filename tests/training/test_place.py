@@ -79,6 +79,16 @@ def test_there_has_to_be_room_for_those_kept_and_the_one_being_written(
     assert is_enough or "keep=3 and the one being written need 4.00 GiB" in lack
 
 
+def test_small_sizes_are_no_zeros() -> None:
+    """As those of a first try with a small model."""
+    lack = place.lack_of_room(
+        Place(DIRECTORY, "xfs", 4 << 20, 3 << 20), keep=3, size_bytes=1_300_000, held_bytes=0
+    )
+
+    assert "has room for 3.0 MiB" in lack
+    assert "need 5.0 MiB" in lack
+
+
 @pytest.mark.parametrize(("free_gib", "is_enough"), [(5, True), (4, False)])
 def test_there_has_to_be_room_for_one_more_that_is_copied(
     free_gib: int, *, is_enough: bool
@@ -100,12 +110,15 @@ def test_there_has_to_be_room_for_one_more_that_is_copied(
 
 @pytest.mark.parametrize(
     ("took_s", "interval_s", "is_slow"),
-    [(1.0, 10.0, False), (10.0, 10.0, False), (11, 10.0, True)],
-)
+    [
+        (1.0, 10.0, False), (10.0, 10.0, False), (11, 10.0, True),
+        (0.03, 0.001, False), (1.0, 0.001, False), (1.1, 0.001, True),
+    ],
+)  # fmt: skip
 def test_a_save_that_takes_longer_than_the_time_to_the_next_is_said(
     took_s: float, interval_s: float, *, is_slow: bool
 ) -> None:
-    """Training would stand still for the difference, each time."""
+    """Training would stand still for the difference, each time; of a short save nothing is said."""
     text = place.slowness(DIRECTORY, took_s=took_s, interval_s=interval_s)
 
     assert bool(text) == is_slow
