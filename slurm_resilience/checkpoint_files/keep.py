@@ -15,6 +15,8 @@ SAVING = ".saving-"
 REMOVING = ".removing-"
 PROBE = ".probe-"
 """A rank's file that another looks for, to see whether they share the directory."""
+LEFT = re.compile(r"\.(saving|removing)-([a-z]+-)?step-\d.*|\.probe-[0-9a-f]+-\d+")
+"""What carries such a name was made here; what a user called `.saving-for-later` was not."""
 QUARANTINE = "quarantine"
 FRESH = re.compile(r"\.(owner|step-.+)\.json\.\d+\.new")
 """What `replace` leaves of an owner's or a reason's file where it is killed."""
@@ -50,7 +52,8 @@ def remove(checkpoint: Path) -> None:
 
 def taken_out(checkpoint: Path) -> Path:
     """Rename a checkpoint so that it is none any more, and can be deleted at leisure; where it lies."""
-    going = checkpoint.with_name(f"{REMOVING}{checkpoint.name}-{secrets.token_hex(8)}")
+    name = checkpoint.name.removeprefix(SAVING)
+    going = checkpoint.with_name(f"{REMOVING}{name}-{secrets.token_hex(8)}")
     checkpoint.rename(going)
     sync_directory(checkpoint.parent)
     return going
@@ -64,7 +67,9 @@ def remove_unfinished(directory: Path) -> list[Path]:
     """
     left = unfinished(directory)
     for path in left:
-        delete(path)
+        # Renamed first: the attempt before may still be about to give it the name of a checkpoint.
+        with suppress(FileNotFoundError):
+            delete(taken_out(path) if path.name.startswith(SAVING) else path)
     return left
 
 
@@ -78,7 +83,7 @@ def unfinished(directory: Path) -> list[Path]:
         path
         for place in places
         for path in place.iterdir()
-        if path.name.startswith((SAVING, REMOVING, PROBE)) or _is_left(path)
+        if LEFT.fullmatch(path.name) or _is_left(path)
     ]
 
 

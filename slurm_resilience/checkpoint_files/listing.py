@@ -1,6 +1,7 @@
 """Which checkpoints a directory holds, and which of them are sound."""
 
 import errno
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +21,8 @@ from slurm_resilience.files import read_bounded
 from slurm_resilience.plain import plain
 
 PREFIX = "step-"
+NAMED = re.compile(rf"{PREFIX}\d+")
+"""What else lies there, `step-000000007.best` or `step-notes`, is the user's."""
 MOST_SHOWN = 200
 
 
@@ -69,7 +72,7 @@ def found(directory: Path) -> list[Found]:
         if (directory / manifests.NAME).is_file():
             return [look(directory)]
         names = sorted(
-            path.name for path in directory.iterdir() if path.name.startswith(PREFIX)
+            path.name for path in directory.iterdir() if NAMED.fullmatch(path.name)
         )
     except OSError as error:
         raise CheckpointPlaceError(f"{shown(directory)}: {error.strerror}") from error
