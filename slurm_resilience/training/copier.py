@@ -70,9 +70,7 @@ class Copier:
     def _copy(self, manifest: Manifest, url: str) -> None:
         if self._part:
             self._copy_part(manifest, f"{url}/{self._part}")
-        elif self._process is None:
-            self._go_on(url)
-        elif self._process.poll() is not None:
+        elif self._process is not None and self._process.poll() is not None:
             log.warning("copies: the copier ended (%d); begun again", self._process.returncode)
             self._go_on(url)
 
