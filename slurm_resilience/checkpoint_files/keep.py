@@ -15,7 +15,7 @@ SAVING = ".saving-"
 REMOVING = ".removing-"
 PROBE = ".probe-"
 """A rank's file that another looks for, to see whether they share the directory."""
-LEFT = re.compile(r"\.(saving|removing)-([a-z]+-)?step-\d.*|\.probe-[0-9a-f]+-\d+")
+LEFT = re.compile(r"\.(saving|removing)-([a-z]+-)*step-\d.*|\.probe-[0-9a-f]+-\d+")
 """What carries such a name was made here; what a user called `.saving-for-later` was not."""
 QUARANTINE = "quarantine"
 FRESH = re.compile(r"\.(owner|step-.+)\.json\.\d+\.new")

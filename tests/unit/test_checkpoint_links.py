@@ -85,6 +85,20 @@ def test_what_a_killed_copier_left_goes_with_the_next_attempt(
     assert links(tmp_path) == []
 
 
+def test_what_a_copier_left_that_was_killed_before_it_had_a_name_goes_too(
+    tmp_path: Path,
+) -> None:
+    """The folder of its lock is made under another name."""
+    dying = 'import os, sys\nsys.addaudithook(lambda event, _: event == "os.rename" and os._exit(0))'
+    path = checkpoint(tmp_path, 1)
+    subprocess.run([sys.executable, "-c", dying + COPIER, str(path)], check=True)
+    assert len(links(tmp_path)) == 1
+
+    assert len(remove_unfinished(tmp_path)) == 1
+
+    assert links(tmp_path) == []
+
+
 def test_what_was_deleted_before_cannot_be_kept(tmp_path: Path) -> None:
     """One error; nothing is left of it."""
     path = checkpoint(tmp_path, 1)
