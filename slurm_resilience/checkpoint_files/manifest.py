@@ -28,6 +28,9 @@ MOST_BYTES = 64 << 20
 _FILE_NAME = re.compile(r"index\.json|rank-\d{5,7}\.(tensors|values)")
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
+MOST_COUNT = (1 << 63) - 1
+MOST_RANKS = 9_999_999
+"""As many as their files have names for."""
 LATEST = 253402300799.0
 """The end of the year 9999, in Unix seconds."""
 
@@ -137,6 +140,9 @@ def parsed(data: bytes) -> Manifest:
             raise CheckpointLoadError(
                 f"{NAME} names {name[:80]!r}, which is no file of a checkpoint"
             )
+    counts = [manifest.step, *(file.size_bytes for file in manifest.files.values())]
+    if manifest.world_size > MOST_RANKS or max(counts) > MOST_COUNT:
+        raise CheckpointLoadError(f"{NAME} has a number that no checkpoint has")
     ranks = manifest.ranks
     if len(ranks) > len(manifest.files):  # before as many names are made up
         raise CheckpointLoadError(f"{NAME} names fewer files than it has ranks")

@@ -10,7 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from slurm_resilience.checkpoint_files.listing import found
-from slurm_resilience.errors import CheckpointPlaceError, UntrustedFileError
+from slurm_resilience.errors import CheckpointPlaceError, UntrustedFileError, UsageError
+from slurm_resilience.plain import plain
 from slurm_resilience.watch.heartbeat import (
     DIRECTORY_VARIABLE,
     SAVED_VARIABLE,
@@ -27,9 +28,15 @@ def saved_before(environment: Mapping[str, str], *, rank: int) -> int:
     be saved; -1: none.
 
     To be asked before this rank writes a heartbeat: its earlier life left its last one there.
+    Raises `UsageError` where what the batch script says is no step.
     """
-    text = environment.get(SAVED_VARIABLE, "")
-    steps = [int(text)] if text.isdecimal() and len(text) <= MOST_DIGITS else []
+    text = environment.get(SAVED_VARIABLE, "").strip()
+    if text and not (text.isdecimal() and text.isascii() and len(text) <= MOST_DIGITS):
+        raise UsageError(
+            f"{SAVED_VARIABLE} is {plain(repr(text), most=80)}; it is the step that was saved last, "
+            "or empty"
+        )
+    steps = [int(text)] if text else []
     beats = environment.get(DIRECTORY_VARIABLE)
     if beats and environment.get("TORCHELASTIC_RESTART_COUNT", "0") != "0":
         with suppress(UntrustedFileError):

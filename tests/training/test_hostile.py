@@ -103,11 +103,16 @@ def test_damage_at_any_place_of_any_file_is_found(
 
 
 ABSURD: dict[str, dict[str, object]] = {
-    "more ranks than there are atoms": {"world_size": 1 << 62},
+    "more ranks than there are atoms": {"world_size": 10**30},
+    "more ranks than files have names for": {"world_size": 10_000_000},
+    "a step that no counter holds": {"step": 10**30},
     "larger than any disk": {
         "files": {
             name: manifests.File(size_bytes=1 << 62, crc32=1) for name in FILES if name != "manifest.json"
         }
+    },
+    "larger than any number for it": {
+        "files": {name: manifests.File(size_bytes=10**30, crc32=1) for name in FILES if name != "manifest.json"}
     },
     "no files": {"files": {}},
 }  # fmt: skip

@@ -14,7 +14,7 @@ from slurm_resilience.checkpoint_files.owner import Claim, owner
 from slurm_resilience.errors import CheckpointInUseError, CheckpointPlaceError
 from slurm_resilience.training import Checkpoints, Run
 from slurm_resilience.watch.heartbeat import DIRECTORY_VARIABLE, SAVED_VARIABLE
-from tests.training import jobs
+from tests.training import trouble_jobs
 from tests.training.ranks import Ranks, on_ranks, wait_for
 
 UNMOUNTED = """
@@ -85,7 +85,9 @@ def test_two_ranks_go_on_saving_in_a_directory_that_was_deleted(tmp_path: Path) 
     """One rank makes it again, and all find it."""
     directory = tmp_path / "c"
 
-    said = on_ranks(jobs.through_a_deletion, directory, world_size=2, folder=tmp_path / "b")
+    said = on_ranks(
+        trouble_jobs.through_a_deletion, directory, world_size=2, folder=tmp_path / "b"
+    )
 
     assert said == ["saved", "saved"]
     assert steps(directory)[-1] == 9
@@ -199,7 +201,7 @@ def test_an_owner_that_wakes_up_late_leaves_the_next_ones_checkpoint_alone(
 ) -> None:
     """Its own of that step, whole but for its name, is not put in place of the other's."""
     directory = tmp_path / "c"
-    job = jobs.stopped_before_it_names
+    job = trouble_jobs.stopped_before_it_names
     with Ranks(job, directory, world_size=1, folder=tmp_path / "b") as late:
         stat = Path(f"/proc/{late.processes[0].pid}/stat")
         wait_for(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")

@@ -56,7 +56,7 @@ def test_a_save_that_gets_its_name_while_a_later_attempt_tidies_up_is_left_whole
     """The earlier attempt was thought dead, and renames it just before it would be deleted."""
     unfinished, name = tmp_path / ".saving-step-000000005-0badcafe", tmp_path / "step-000000005"
     checkpoint(tmp_path, 5).rename(unfinished)
-    looked = []
+    looked: list[str] = []
 
     def look(event: str, arguments: tuple[object, ...]) -> None:
         is_it = event in {"os.rename", "shutil.rmtree"} and str(arguments[0]) == str(unfinished)
