@@ -14,11 +14,7 @@ from slurm_resilience.training import Checkpoints, Run, saver
 from slurm_resilience.training.due import FIRST_SAVE_S, Due, Schedule, time_limit
 from tests.training import jobs
 from tests.training.ranks import on_ranks
-
-
-def steps_saved(directory: Path) -> list[int]:
-    """Steps of all checkpoints there, the oldest first."""
-    return sorted(entry.manifest.step for entry in found(directory) if entry.manifest)
+from tests.training.seen import steps_saved
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from slurm_resilience.checkpoint_files.owner import Claim, owner
 from slurm_resilience.errors import CheckpointPlaceError, UsageError
 from slurm_resilience.training import Checkpoints, Run
-from tests.training import restore_jobs
+from tests.training import jobs, restore_jobs
 from tests.training.ranks import Ranks, on_ranks, wait_for
 
 
@@ -56,3 +56,81 @@ def test_a_copier_ends_with_the_restore_that_began_it(tmp_path: Path) -> None:
 
     assert said.startswith("lost other ranks")
     assert children == []
+
+
+@pytest.mark.parametrize(
+    ("made", "says"),
+    [(True, "not the same directory on every node: rank 1"), (False, "share it")],
+)
+def test_ranks_that_see_different_directories_are_refused(
+    tmp_path: Path, *, made: bool, says: str
+) -> None:
+    """A node-local directory by mistake is said at the start, by all ranks."""
+    said = on_ranks(
+        restore_jobs.restore_elsewhere, tmp_path, made, world_size=2, folder=tmp_path / "b"
+    )
+
+    assert said[0] == said[1]
+    assert says in said[0]
+    assert "per_node=True" in said[0]
+
+
+def test_what_one_rank_cannot_save_is_refused_by_all(tmp_path: Path) -> None:
+    """No rank waits for one that has failed."""
+    said = on_ranks(
+        restore_jobs.unsavable_on_one, tmp_path / "c", world_size=2, folder=tmp_path / "b"
+    )
+
+    assert said[0] == said[1]
+    assert "rank 1 on " in said[0]
+    assert "builtins.object" in said[0]
+
+
+def test_ranks_without_a_process_group_are_refused(tmp_path: Path) -> None:
+    """Forgetting init_process_group is said, not turned into two trainings in one directory."""
+    said = on_ranks(
+        restore_jobs.unconnected, tmp_path / "c", world_size=1, folder=tmp_path / "b"
+    )
+
+    assert "init_process_group" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("inner", "kind"),
+    [("mount/c", "CheckpointPlaceError"), ("damaged", "CheckpointLoadError")],
+)
+def test_all_ranks_say_what_kind_of_trouble_it_is(
+    tmp_path: Path, inner: str, kind: str
+) -> None:
+    """Whoever looks at the first rank that died draws the same conclusion."""
+    (tmp_path / "damaged" / "step-000000001").mkdir(parents=True)
+
+    said = on_ranks(
+        restore_jobs.kind_of_refusal, tmp_path / inner, world_size=2, folder=tmp_path / "b"
+    )
+
+    assert said == [kind, kind]
+
+
+def test_a_model_in_the_old_wrapper_is_refused_before_the_first_step(tmp_path: Path) -> None:
+    """Not after hours of saves that are of no use, and by all ranks."""
+    said = on_ranks(
+        restore_jobs.in_old_wrapper, tmp_path / "c", world_size=2, folder=tmp_path / "b"
+    )
+
+    assert said[0] == said[1]
+    assert said[0].startswith("UsageError")
+    assert "use fully_shard" in said[0]
+
+
+def test_a_rank_that_fetches_for_long_is_not_silent(tmp_path: Path) -> None:
+    """The others hear that it is still at it."""
+    directory, copies = tmp_path / "c", tmp_path / "copies"
+    on_ranks(jobs.plain, tmp_path / "made", 3, world_size=1, folder=tmp_path / "b")
+    copies.mkdir()
+
+    said = on_ranks(
+        restore_jobs.fetching_slowly, directory, copies, world_size=2, folder=tmp_path / "b"
+    )
+
+    assert said == ["start 0", "start 0"]
