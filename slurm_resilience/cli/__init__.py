@@ -1,8 +1,8 @@
 """
 The `slurm-resilience` command: one small module a command group.
 
-The only place that prints to people or chooses an exit status. 0: done (or fit); 1: unfit;
-3: undecided; 2: could not do it, with one line that says why; 70: a fault of this program.
+The only place that prints to people or chooses an exit status. 0: done (or fit); 1: unfit, or none
+there; 3: undecided; 2: could not do it, with one line that says why; 70: a fault of this program.
 """
 
 import argparse
@@ -27,8 +27,8 @@ UNHEARD = 141
 
 _STATUSES = (
     "Exit status, of every command but `run` and `agent`, which end as what they run: 0 done (or fit,"
-    " sound); 1 unfit, unsound; 2 could not do it, one line says why; 3 undecided; 70 a fault of this"
-    " program, with its traceback."
+    " sound); 1 unfit, unsound, or none there; 2 could not do it, one line says why; 3 undecided;"
+    " 70 a fault of this program, with its traceback."
 )
 
 

@@ -8,15 +8,16 @@ import argparse
 import json
 import os
 import sys
-import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
+from slurm_resilience.checkpoint_files.instead import instead
 from slurm_resilience.checkpoint_files.judging import Judge, judged, read, sizes
+from slurm_resilience.checkpoint_files.keep import is_poisoned
 from slurm_resilience.checkpoint_files.listing import Found, found, problems, shown
-from slurm_resilience.checkpoint_files.manifest import Part
 from slurm_resilience.checkpoint_files.pruning import clear, planned, take_out, unowned
 from slurm_resilience.checkpoint_files.quarantine import (
     Reason,
@@ -26,11 +27,11 @@ from slurm_resilience.checkpoint_files.quarantine import (
     thin_out,
 )
 from slurm_resilience.cli import checkpoint_copies
+from slurm_resilience.cli.checkpoint_lines import HEADER, UNKNOWN, columns, whose
 from slurm_resilience.errors import CheckpointPlaceError, UsageError
 from slurm_resilience.plain import plain
 
 SOUND, UNSOUND = 0, 1
-GIB = 1 << 30
 
 
 class Report(NamedTuple):
@@ -45,7 +46,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     group = commands.add_parser(
         "checkpoint",
         help="what checkpoints there are, which are sound, which to resume from",
-        description="Exit status: 0 all sound, 1 something unsound, 2 could not look.",
+        description="Exit status: 0 done, all sound; 1 something unsound, or none there; 2 could not look.",
     ).add_subparsers(metavar="WHAT", required=True)
     for name, do, text in (
         ("list", list_, "what is there; file sizes are checked, contents are not read"),
@@ -64,6 +65,12 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
             "--json", action="store_true", help="one JSON document, nothing else"
         )
         command.set_defaults(do=do)
+        if do is path:
+            command.add_argument(
+                "--sound",
+                action="store_true",
+                help="the newest in which neither NaN nor infinity was seen; 1: there is none",
+            )
         if do is verify:
             command.add_argument(
                 "--quarantine",
@@ -161,24 +168,43 @@ def _refuse_single(directory: Path) -> None:
 
 
 def path(arguments: argparse.Namespace) -> int:
-    """Print the newest sound checkpoint; what was skipped goes to standard error."""
-    seen = judged(arguments.directory, read, is_enough=bool)
-    for skipped, problem in seen.unsound.items():
-        print(f"skipped {shown(skipped)}: {problem}", file=sys.stderr)
-    newest = part = None
-    for entry in seen.sound[:1]:
-        newest, part = entry.path, entry.manifest and entry.manifest.part
+    """Print the newest sound checkpoint; what was skipped, or speaks against it, goes to standard error."""
+
+    def wanted(sound: Sequence[Found]) -> list[Found]:
+        return [one for one in sound if not (arguments.sound and is_poisoned(one))]
+
+    seen = judged(arguments.directory, read, is_enough=lambda sound: bool(wanted(sound)))
+    skipped = [one for one in seen.sound if one not in wanted([one])]
+    whys = {**seen.unsound, **{one.path: _poison(one) for one in skipped}}
+    for where, why in whys.items():
+        print(f"skipped {shown(where)}: {why}", file=sys.stderr)
+    newest = next(iter(wanted(seen.sound)), None)
     if arguments.json:
-        print(json.dumps({"path": None if newest is None else str(newest)}))
+        poison = newest.manifest.poison if newest and newest.manifest else ""
+        told = {"path": newest and str(newest.path), "poison": poison or None}
+        print(json.dumps(told))
     elif newest is None:
-        print(f"no sound checkpoint in {shown(arguments.directory)}", file=sys.stderr)
+        there = shown if seen.entries else _described
+        print(f"no sound checkpoint in {there(arguments.directory)}", file=sys.stderr)
     else:
         # As the system has it: a name need not be text.
-        sys.stdout.buffer.write(os.fsencode(newest) + b"\n")
+        sys.stdout.buffer.write(os.fsencode(newest.path) + b"\n")
         sys.stdout.flush()
-        if part:
-            print(f"it is {_whose(part)}; the rest lies on other nodes", file=sys.stderr)
+        _tell_more(newest)
     return UNSOUND if newest is None else SOUND
+
+
+def _tell_more(newest: Found) -> None:
+    if poison := _poison(newest):
+        print(f"it is {poison}; --sound prints the newest without", file=sys.stderr)
+    if newest.manifest and newest.manifest.part:
+        part = newest.manifest.part
+        print(f"it is {whose(part)}; the rest lies on other nodes", file=sys.stderr)
+
+
+def _poison(entry: Found) -> str:
+    poison = entry.manifest.poison if entry.manifest else ""
+    return f"poisoned: {plain(poison)}" if poison else ""
 
 
 def _reports(directory: Path, judge: Judge) -> list[Report]:
@@ -202,15 +228,21 @@ def _show(arguments: argparse.Namespace, reports: list[Report]) -> int:
         }
         print(json.dumps(document))
     elif reports:
-        print(f"{'STEP':>9}  {'SAVED':19}  {'RANKS':>5}  {'GIB':>9}  {'TOOK':>8}  STATE")
+        print(f"{HEADER}STATE")
         for report in reports:
             print(_line(report, sound="sound" if arguments.do is verify else "whole"))
     else:
-        print(f"no checkpoints in {shown(arguments.directory)}")
+        print(f"no checkpoints in {_described(arguments.directory)}")
     if not arguments.json:
         for path, reason in aside:
             print(f"in quarantine {shown(path)}: {plain(reason.why)}")
-    return UNSOUND if any(report.problem for report in reports) else SOUND
+    is_unsound = not reports or any(report.problem for report in reports)
+    return UNSOUND if is_unsound else SOUND
+
+
+def _described(directory: Path) -> str:
+    what = instead(directory)
+    return f"{shown(directory)}{': ' if what else ''}{what}"
 
 
 def _aside(directory: Path) -> list[tuple[Path, Reason]]:
@@ -235,23 +267,11 @@ def _document(report: Report) -> dict[str, object]:
     return {"path": str(report.entry.path), **known, "problem": report.problem or None}
 
 
-def _whose(part: Part) -> str:
-    first, last = part.ranks[0], part.ranks[-1]
-    ranks = f"rank {first}" if first == last else f"ranks {first} to {last}"
-    return f"the part of {ranks}, written on {plain(part.node, most=80)}"
-
-
 def _line(report: Report, *, sound: str) -> str:
     manifest = report.entry.manifest
     if manifest is None:
-        return f"{'?':>9}  {shown(Path(report.entry.path.name))}: {report.problem}"
-    saved = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(manifest.saved_at))
-    state = report.problem or (
-        f"poisoned: {plain(manifest.poison)}" if manifest.poison else sound
-    )
+        return f"{UNKNOWN}{shown(Path(report.entry.path.name))}: {report.problem}"
+    state = report.problem or _poison(report.entry) or sound
     if manifest.part:
-        state += f"; {_whose(manifest.part)}"
-    return (
-        f"{manifest.step:>9}  {saved}  {manifest.world_size:>5}  {manifest.size_bytes / GIB:>9.3f}"
-        f"  {manifest.took_s:>7.1f}s  {state}"
-    )
+        state += f"; {whose(manifest.part)}"
+    return f"{columns(manifest)}{state}"

@@ -18,6 +18,7 @@ from slurm_resilience.checkpoint_files.pruning import unowned
 from slurm_resilience.checkpoint_files.quarantine import thin_out
 from slurm_resilience.checkpoint_files.store import Store
 from slurm_resilience.checkpoint_files.stored import stored
+from slurm_resilience.cli.checkpoint_lines import HEADER, columns
 from slurm_resilience.errors import CheckpointError
 from slurm_resilience.plain import plain
 
@@ -141,8 +142,9 @@ def copies_(arguments: argparse.Namespace) -> int:
         unusable = [{"name": name, "why": why} for name, why in unfit.items()]
         print(json.dumps({"copies": documents, "unusable": unusable}))
     elif copies:
+        print(f"{HEADER}NAME")
         for copy in copies:
-            print(plain(copy.name))
+            print(f"{columns(copy.manifest)}{plain(copy.name)}")
     else:
         what = "whole copy" if unfit else "copy"
         print(f"no {what} in {plain(store.url)}", file=sys.stderr)

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from slurm_resilience.checkpoint_files.instead import instead
 from slurm_resilience.checkpoint_files.listing import Found, look, problems
 from slurm_resilience.errors import CheckpointLoadError
 from slurm_resilience.plain import plain
@@ -99,9 +100,9 @@ def load(checkpoint: str | os.PathLike[str], part: str) -> Any:  # noqa: ANN401 
     is that of the first of its ranks. Raises `CheckpointLoadError` where the checkpoint is not sound
     or lacks the part, or some of it lies on other nodes.
     """
-    entry = look(Path(checkpoint))
+    entry = look(Path(checkpoint).expanduser())
     if why := next(problems(entry), ""):
-        raise CheckpointLoadError(f"{entry.path}: {why}")
+        raise CheckpointLoadError(f"{entry.path}: {instead(entry.path) or why}")
     return part_of(entry, part)
 
 

@@ -205,6 +205,26 @@ def test_what_is_no_checkpoint_cannot_be_loaded(tmp_path: Path, name: str) -> No
         load(tmp_path / name, "model")
 
 
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("c", r"it is a directory of checkpoints; name one, step-\d{9} for example"),
+        (".", "there are some in .*/c"),
+        ("c/step-000000009", "manifest.json is missing, so it is no whole checkpoint"),
+        ("none", "there is no such directory"),
+    ],
+)
+def test_what_is_no_checkpoint_is_called_what_it_is(
+    tmp_path: Path, name: str, says: str
+) -> None:
+    """By who would load a part of it."""
+    saved(tmp_path / "c")
+    (tmp_path / "c" / "step-000000009").mkdir()
+
+    with pytest.raises(CheckpointLoadError, match=says):
+        load(tmp_path / name, "model")
+
+
 class Bomb:
     """What pickle would run."""
 

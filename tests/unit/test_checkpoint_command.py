@@ -62,6 +62,78 @@ def test_path_says_when_there_is_none(
     assert capsys.readouterr().out == ""
 
 
+def poisoned(directory: Path) -> Path:
+    """The newest two hold a NaN."""
+    checkpoint(directory, 40, poison="the loss is NaN")
+    return checkpoint(directory, 50, poison="the loss is NaN")
+
+
+def test_path_says_that_the_newest_is_poisoned(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is still what a training goes on from."""
+    newest = poisoned(directory)
+
+    assert main(["checkpoint", "path", str(directory)]) == 0
+    out, err = capsys.readouterr()
+    assert out == f"{newest}\n"
+    assert "poisoned: the loss is NaN; --sound" in err
+    assert main(["checkpoint", "path", "--json", str(directory)]) == 0
+    assert json.loads(capsys.readouterr().out)["poison"] == "the loss is NaN"
+
+
+def test_path_of_the_newest_sound_one_goes_behind_poison(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And behind damage; what was skipped is said."""
+    poisoned(directory)
+
+    assert main(["checkpoint", "path", "--sound", str(directory)]) == 0
+
+    out, err = capsys.readouterr()
+    assert out == f"{directory / directory_name(20)}\n"
+    assert [line.split(":")[0][-2:] for line in err.splitlines()] == ["30", "50", "40"]
+
+
+def test_path_says_where_all_are_poisoned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit status 1 and nothing on standard output."""
+    poisoned(tmp_path)
+
+    assert main(["checkpoint", "path", "--sound", str(tmp_path)]) == 1
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("poisoned") == 2
+    assert f"no sound checkpoint in {tmp_path}\n" in err
+
+
+@pytest.mark.parametrize("what", ["list", "verify"])
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        (".", "there are some in {0}/c"),
+        ("c/step-000000030", "manifest.json is missing"),
+        ("empty", "no checkpoints in {0}/empty\n"),
+    ],
+)
+def test_where_none_is_the_line_says_what_there_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], what: str, where: str, says: str
+) -> None:
+    """The folder above, a checkpoint that was cut off: never as if all were well."""
+    for name in ("c", "empty"):
+        (tmp_path / name).mkdir()
+    checkpoint(tmp_path / "c", 20)
+    (checkpoint(tmp_path / "c", 30) / "manifest.json").unlink()
+
+    assert main(["checkpoint", what, str(tmp_path / where)]) == 1
+
+    out = capsys.readouterr().out
+    assert out.startswith("no checkpoints in")
+    assert says.format(tmp_path) in out
+
+
 @pytest.mark.parametrize(
     "what", ["list", "verify", "verify --quarantine", "path", "prune --keep 1"]
 )
