@@ -11,7 +11,7 @@ import pytest
 
 from slurm_resilience.checkpoint_files.listing import found
 from slurm_resilience.checkpoint_files.owner import Claim, owner
-from slurm_resilience.errors import CheckpointInUseError, CheckpointPlaceError
+from slurm_resilience.errors import CheckpointInUseError, CheckpointPlaceError, UsageError
 from slurm_resilience.training import Checkpoints, Run
 from slurm_resilience.watch.heartbeat import DIRECTORY_VARIABLE, SAVED_VARIABLE
 from tests.training import trouble_jobs
@@ -157,6 +157,24 @@ def test_an_attempt_whose_forerunner_had_saved_does_not_begin_anew(
     assert restored(directory, anew=True) == 0
     monkeypatch.setenv(SAVED_VARIABLE, "")
     assert restored(directory) == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1500x", "-1", "1.5", "step 1500", "9" * 40, "\N{ARABIC-INDIC DIGIT THREE}"],
+    ids=["letters", "negative", "fraction", "words", "huge", "other digits"],
+)
+def test_a_saved_step_that_is_none_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """A mistyped line of the batch script does not allow a beginning; white space is none of it."""
+    monkeypatch.setenv(SAVED_VARIABLE, text)
+    with pytest.raises(UsageError, match=f"{SAVED_VARIABLE} is ") as refused:
+        restored(tmp_path / "c")
+    assert "\n" not in str(refused.value)
+    monkeypatch.setenv(SAVED_VARIABLE, " 1500 ")
+    with pytest.raises(CheckpointPlaceError, match="step 1500"):
+        restored(tmp_path / "c")
 
 
 def test_anew_does_not_throw_away_what_is_there(tmp_path: Path) -> None:
