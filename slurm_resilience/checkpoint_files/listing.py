@@ -2,7 +2,7 @@
 
 import errno
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,9 +71,7 @@ def found(directory: Path) -> list[Found]:
     try:
         if (directory / manifests.NAME).is_file():
             return [look(directory)]
-        names = sorted(
-            path.name for path in directory.iterdir() if NAMED.fullmatch(path.name)
-        )
+        names = sorted(path.name for path in directory.iterdir() if NAMED.fullmatch(path.name))
     except OSError as error:
         raise CheckpointPlaceError(f"{shown(directory)}: {error.strerror}") from error
     except ValueError as error:  # no name at all: a NUL in it
@@ -115,20 +113,29 @@ def problems(entry: Found, *, share: int = 0, shares: int = 1) -> Iterator[str]:
     """
     What is wrong with a checkpoint; nothing: it is sound.
 
-    All sizes are looked at, and the content of every *shares*-th file (0: of none), so that as
-    many ranks can verify a large checkpoint together: its digest, and of the index and the values
-    also whether a checkpoint can be loaded by them.
+    All sizes are looked at, and the content of this *share* of the files (of none where *shares* is
+    0), so that as many ranks can verify a large checkpoint together: its digest, and of the index
+    and the values also whether a checkpoint can be loaded by them.
     """
     if entry.manifest is None:
         yield entry.problem
         return
-    for number, (name, wanted) in enumerate(sorted(entry.manifest.files.items())):
-        read = shares > 0 and number % shares == share
+    mine = dealt(entry.manifest.files, share, shares)
+    for name, wanted in sorted(entry.manifest.files.items()):
+        read = name in mine
         problem = _problem(entry.path / name, wanted, read=read)
         if read and not problem:
             problem = senseless(entry.path / name, entry.manifest)
         if problem:
             yield problem
+
+
+def dealt(files: Mapping[str, File], share: int, shares: int) -> frozenset[str]:
+    """Which of *files* are this share of *shares*: dealt out from the largest on, so that all are even."""
+    if not shares:
+        return frozenset()
+    largest_first = sorted(files, key=lambda name: (-files[name].size_bytes, name))
+    return frozenset(largest_first[share::shares])
 
 
 def senseless(path: Path, manifest: Manifest) -> str:
