@@ -17,6 +17,8 @@ BLOCK_BYTES = 8 << 20
 """Of each file under way, so many bytes are in memory."""
 INSTALL = "pip install 'slurm-resilience[remote]', and s3fs for s3:// or gcsfs for gs://"
 MOST_SHOWN = 300
+PART = re.compile(r"/part-\d{5,}$")
+"""A folder of one node's parts, beneath the place of the training."""
 # One slash too few, and fsspec takes it for the name of a folder here.
 _URL = re.compile(r"([a-z][a-z0-9+.-]*(?:::[a-z][a-z0-9+.-]*)*)://(?:[^/\s]|(?<=file://)/)")
 
@@ -46,7 +48,12 @@ class Foreign(Exception):  # noqa: N818 - carries an error, is none
 
 
 class Store:
-    """Files by name beneath a URL."""
+    """
+    Files by name beneath a URL.
+
+    Its last folder is made where it is missing; what that lies in, and a bucket, never: a name that
+    was mistyped would look like a place without copies.
+    """
 
     def __init__(self, url: str) -> None:
         """Raises `UsageError` where it is no URL, or no backend is installed for it."""
@@ -62,10 +69,21 @@ class Store:
         self._files, self._root = found
 
     def names(self) -> list[str]:
-        """What lies directly in it: the last part of each name."""
+        """
+        What lies directly in it: the last part of each name.
+
+        Raises `CheckpointCopyError` where it is a file, or what it lies in is not there.
+        """
         with self._told("listing"):
-            if not self._files.exists(self._root):
+            try:
+                kind = self._files.info(self._root)["type"]
+            except FileNotFoundError:
+                self._check_what_it_lies_in()
                 return []
+            if kind != "directory":
+                raise CheckpointCopyError(
+                    f"{plain(self.url, most=MOST_SHOWN)} is a file; copies need a folder"
+                )
             listed = self._files.ls(self._root, detail=False)
             return sorted({str(one).rstrip("/").rpartition("/")[2] for one in listed})
 
@@ -107,7 +125,10 @@ class Store:
     def write(self, name: str, blocks: Iterable[bytes]) -> None:
         """Put a file there; what *blocks* raises passes, and leaves part of a file."""
         with self._told(name):
-            self._files.makedirs(f"{self._root}/{name}".rpartition("/")[0], exist_ok=True)
+            if self._has_folders:
+                self._check_what_it_lies_in()
+                folder = f"{self._root}/{name}".rpartition("/")[0]
+                self._files.makedirs(folder, exist_ok=True)
             with self._files.open(f"{self._root}/{name}", "wb", block_size=BLOCK_BYTES) as file:
                 for block in blocks:
                     file.write(block)
@@ -119,6 +140,28 @@ class Store:
                 self._files.rm(f"{self._root}/{name}", recursive=folder)
             except FileNotFoundError:
                 return
+
+    @property
+    def _has_folders(self) -> bool:
+        """Else there are buckets, and in them names with slashes."""
+        return self._root.startswith("/")
+
+    def _check_what_it_lies_in(self) -> None:
+        place = PART.sub("", self._root)
+        outer = place.rpartition("/")[0] or "/" if self._has_folders else place.split("/")[0]
+        try:
+            self._files.info(outer)
+        except FileNotFoundError as error:
+            what = (
+                f"{outer} does not exist; is its file system mounted?"
+                if self._has_folders
+                else f"there is no bucket {outer}; make it, or correct the name"
+            )
+            raise CheckpointCopyError(
+                f"{plain(self.url, most=MOST_SHOWN)}: {plain(what, most=MOST_SHOWN)}"
+            ) from error
+        except PermissionError:  # it is there; we may only look further down
+            return
 
     @contextmanager
     def _told(self, name: str) -> Iterator[None]:
