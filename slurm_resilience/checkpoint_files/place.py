@@ -29,19 +29,27 @@ class Place(NamedTuple):
     """That a user may write."""
     shares_with: Path | None = None
     """The training data, where it lies on the same file system."""
+    data_problem: str = ""
+    """Why the training data cannot be looked at; empty: it can, or there is no word on it."""
 
 
 def look(directory: Path, data: Path | None = None) -> Place:
-    """Look at *directory*, and at the training *data*; `OSError` where one is not there."""
+    """Look at *directory*, `OSError` where it is not there; and at the training *data*."""
     status, room = directory.stat(), os.statvfs(directory)
     device = status.st_dev
     kinds = _kinds(MOUNTS.read_text(encoding="utf-8", errors="replace"))
+    is_shared, data_problem = False, ""
+    try:
+        is_shared = data is not None and data.stat().st_dev == device
+    except OSError as error:
+        data_problem = f"{shown(data or directory)}: {error.strerror}"
     return Place(
         directory,
         kinds.get(f"{os.major(device)}:{os.minor(device)}", ""),
         room.f_blocks * room.f_frsize,
         room.f_bavail * room.f_frsize,
-        data if data is not None and data.stat().st_dev == device else None,
+        data if is_shared else None,
+        data_problem,
     )
 
 
@@ -59,6 +67,11 @@ def concerns(place: Place) -> list[str]:
             f"{where} lies on the same file system as the training data "
             f"({shown(place.shares_with)}): reading and saving slow each other down, and one full "
             "disk stops both; use another"
+        )
+    if place.data_problem:
+        found.append(
+            f"training_data={place.data_problem}: whether {where} lies on the same file system is "
+            "not known"
         )
     return found
 

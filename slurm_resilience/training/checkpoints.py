@@ -8,6 +8,10 @@ from typing import Literal
 from slurm_resilience.checkpoint_files.store import check_url
 from slurm_resilience.errors import UsageError
 from slurm_resilience.training.due import Due
+from slurm_resilience.training.arguments import count, flag, minutes, place, refused
+
+COPIES_INSTEAD = "save to a disk here, and give copies= the URL"
+NOT_HERE = "leave it out: what is not on a disk here shares none"
 
 
 @dataclass(frozen=True)
@@ -18,7 +22,8 @@ class Checkpoints:
 
     One is written every *every_steps* steps or *every_minutes* minutes, whichever is first (None:
     not by that), and when the job is told to stop. The newest *keep* are kept. The directory
-    itself is made where it is missing, what it lies in is not: that is a missing mount.
+    itself is made where it is missing, what it lies in is not: that is a missing mount. A relative
+    one is taken from where the process is when this is made.
 
     *if_busy*: what happens when a save is due and the last one is not done. "wait": training stands
     until it is, and the save is of the step it was due at. "skip": training goes on, and saves at
@@ -45,35 +50,36 @@ class Checkpoints:
     per_node: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse nonsense with a `UsageError`."""
-        if not str(self.directory) or "\0" in str(self.directory):
-            raise UsageError(f"Checkpoints: {str(self.directory)!r} is no name of a directory")
+        """Refuse nonsense with a `UsageError`; keep what is left as what it means."""
+        known: dict[str, object] = {
+            "directory": place("directory", self.directory, instead_of_url=COPIES_INSTEAD),
+            "per_node": flag("per_node", self.per_node),
+        }
         if self.every_steps is None and self.every_minutes is None:
             raise UsageError(
                 "Checkpoints: set every_steps or every_minutes, or nothing is saved"
             )
-        numbers: dict[str, object] = {
-            "every_steps": 1 if self.every_steps is None else self.every_steps,
-            "keep": self.keep,
-            "copy_every_minutes": self.copy_every_minutes,
-            "keep_copies": self.keep_copies,
-        }
-        for name, value in numbers.items():
-            if not isinstance(value, int) or value < 1:
-                raise UsageError(f"Checkpoints: {name} is {value!r}; it has to be 1 or more")
-        if self.every_minutes is not None and not self.every_minutes > 0:
-            raise UsageError(f"Checkpoints: every_minutes is {self.every_minutes!r}")
+        if self.every_steps is not None:
+            known["every_steps"] = count("every_steps", self.every_steps)
+        if self.every_minutes is not None:
+            known["every_minutes"] = minutes("every_minutes", self.every_minutes)
+        for name in ("keep", "copy_every_minutes", "keep_copies"):
+            known[name] = count(name, getattr(self, name))
+        if self.training_data is not None:
+            known["training_data"] = place(
+                "training_data", self.training_data, instead_of_url=NOT_HERE
+            )
         if self.copies is not None:
             check_url(self.copies)
-        if self.if_busy not in {"wait", "skip"}:
-            raise UsageError(
-                f'Checkpoints: if_busy is {self.if_busy!r}; it has to be "wait" or "skip"'
-            )
+        if self.if_busy not in ("wait", "skip"):  # of any kind, hashable or not
+            raise refused("if_busy", self.if_busy, '"wait" or "skip"')
+        for name, value in known.items():
+            object.__setattr__(self, name, value)  # the class is frozen for others
 
     @property
     def path(self) -> Path:
         """The directory."""
-        return Path(os.path.abspath(self.directory))  # noqa: PTH100 - resolve() would follow links
+        return Path(self.directory)
 
     @property
     def data_path(self) -> Path | None:

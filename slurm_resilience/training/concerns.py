@@ -17,8 +17,8 @@ class Concerns:
 
     def __init__(self, checkpoints: Checkpoints, start: int) -> None:
         """
-        *start* is the first step to do. Raises `CheckpointPlaceError` where the directory or the
-        training data cannot be looked at.
+        *start* is the first step to do. Raises `CheckpointPlaceError` where the directory cannot be
+        looked at.
         """
         self._checkpoints = checkpoints
         self._start = start

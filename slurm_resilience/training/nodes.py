@@ -105,9 +105,13 @@ def _made(path: Path) -> str:
                 with suppress(PermissionError):  # what it lies in need not be ours to read
                     sync_directory(path.parent)
         except FileExistsError as error:
-            raise CheckpointPlaceError(
-                f"{path} is not a directory; move it away, or name another"
-            ) from error
+            what = "is not a directory; move it away, or name another"
+            if path.is_symlink():
+                target = shown(Path(os.readlink(path)))  # noqa: PTH115 - as it is written there
+                what = (
+                    f"is a link to {target}, which is no directory; is its file system mounted?"
+                )
+            raise CheckpointPlaceError(f"{path} {what}") from error
     return secrets.token_hex(8)
 
 

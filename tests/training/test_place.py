@@ -9,7 +9,7 @@ import pytest
 
 from slurm_resilience.checkpoint_files import place
 from slurm_resilience.checkpoint_files.place import Place
-from slurm_resilience.errors import CheckpointPlaceError, UsageError
+from slurm_resilience.errors import UsageError
 from slurm_resilience.training import Checkpoints, Run
 
 GIB = 1 << 30
@@ -43,6 +43,7 @@ run.finish()
         (Place(DIRECTORY, "tmpfs", GIB, GIB), ["is on tmpfs"]),
         (Place(DIRECTORY, "overlay", GIB, GIB), ["is on overlay"]),
         (Place(DIRECTORY, "xfs", GIB, GIB, Path("/fast/data")), ["/fast/data"]),
+        (Place(DIRECTORY, "xfs", GIB, GIB, None, "/d: gone"), ["training_data=/d: gone"]),
         (
             Place(DIRECTORY, "ramfs", GIB, GIB, Path("/fast/data")),
             ["ramfs", "same file system"],
@@ -133,14 +134,16 @@ def test_this_machine_can_be_looked_at(tmp_path: Path) -> None:
     assert place.look(Path("/proc")).kind == "proc"
 
 
-def test_training_data_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    """Before the first step, in one line that names it."""
+def test_training_data_that_is_not_there_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In one line that names it, as of each bad place; the training goes on."""
     checkpoints = Checkpoints(tmp_path / "c", training_data=tmp_path / "none")
-    run = Run(checkpoints=checkpoints, state={"n": 1})
 
-    with pytest.raises(CheckpointPlaceError, match="none: No such file"):
-        run.restore()
-    run.close()
+    with Run(checkpoints=checkpoints, state={"n": 1}) as run:
+        assert run.restore() == 0
+
+    assert caplog.text.count(f"training_data={tmp_path}/none: No such file or directory") == 1
 
 
 @pytest.mark.parametrize("field", ["copy_every_minutes", "keep_copies"])

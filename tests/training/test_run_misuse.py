@@ -20,7 +20,7 @@ from tests.training.seen import steps_saved
      {"every_steps": 0}, {"every_steps": 1.5}, {"every_minutes": 0.0},
      {"every_minutes": float("nan")}, {"every_steps": None, "every_minutes": None},
      {"copies": "s3:/bucket"}, {"copies": "s3//bucket"}, {"copies": "/mnt/copies"},
-     {"copies": "s3:///path"}, {"copies": "s4://bucket/x"}, {"copies": ""}, {"copies": Path("/x")}],
+     {"if_busy": []}, {"copies": "s3:///path"}, {"copies": "s4://bucket/x"}, {"copies": ""}, {"copies": Path("/x")}],
 )  # fmt: skip
 def test_nonsense_is_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
     """Settings that would save nothing, or keep nothing, never start a training."""
