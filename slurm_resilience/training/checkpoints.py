@@ -7,8 +7,8 @@ from typing import Literal
 
 from slurm_resilience.checkpoint_files.store import check_url
 from slurm_resilience.errors import UsageError
-from slurm_resilience.training.due import Due
 from slurm_resilience.training.arguments import count, flag, minutes, place, refused
+from slurm_resilience.training.due import Due
 
 COPIES_INSTEAD = "save to a disk here, and give copies= the URL"
 NOT_HERE = "leave it out: what is not on a disk here shares none"
