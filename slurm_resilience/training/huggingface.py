@@ -168,7 +168,7 @@ class Resilience(TrainerCallback):  # type: ignore[misc,unused-ignore]
 
     def _position(self, peers: Peers) -> str | None:
         """As `Run.restore` will choose, but for what that refuses."""
-        before = peers.most(saved_before(os.environ, rank=peers.rank))
+        before = max(peers.each(lambda: saved_before(os.environ, rank=peers.rank)))
         hold = opened(self._checkpoints, peers, before)
         try:
             here = held(self._checkpoints.path, peers, hold.nodes)

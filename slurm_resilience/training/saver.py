@@ -25,7 +25,7 @@ from slurm_resilience.training.checkpoints import Checkpoints
 from slurm_resilience.training.choosing import Choice
 from slurm_resilience.training.claiming import Hold
 from slurm_resilience.training.environment import Environment
-from slurm_resilience.training.peers import Peers
+from slurm_resilience.training.peers import Failure, Peers
 from slurm_resilience.training.planning import Planning
 from slurm_resilience.training.sound import Loss, poison_of, way_back
 from slurm_resilience.training.staging import Staging
@@ -94,6 +94,7 @@ class Saver:
             self._staging.memory.look()  # before the ranks meet to plan
             return taken
 
+        poison = self._peers.tried(lambda: poison_of(loss))
         taken = self._planning.made(step, capture)
         block = self._staging.filled(self._planning.pieces)
         frozen = Frozen(
@@ -105,7 +106,7 @@ class Saver:
             self._planning.plan,
             msgspec.structs.replace(taken.values, environment=self._environment),
             taken.guarded,
-            poison_of(loss),
+            "the loss cannot be looked at" if isinstance(poison, Failure) else poison,
         )
         self._pending = (step, beside(lambda: self._writing.write(frozen)))
         log.info("step %d: training stood for %.3f s", step, time.monotonic() - since)
