@@ -19,6 +19,7 @@ from slurm_resilience.cli import main
 from slurm_resilience.training import Checkpoints, Run
 from tests.missing import missing
 from tests.training.jobs import Level
+from tests.training.three_saves import saved
 
 FILES = ["rank-00000.tensors", "rank-00000.values", "index.json", "manifest.json"]
 
@@ -48,15 +49,7 @@ print(sorted(path.name for path in (mount / "c").glob("step-*")))
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Checkpoints of the steps 1, 3 and 5."""
-    directory = tmp_path_factory.mktemp("made") / "c"
-    model = Level()
-    run = Run(checkpoints=Checkpoints(directory, every_steps=2), state={"model": model})
-    run.restore()
-    for step in range(6):
-        model.rise(step)
-        run.step(step)
-    run.finish()
-    return directory
+    return saved(tmp_path_factory.mktemp("made") / "c")
 
 
 @pytest.fixture
