@@ -22,8 +22,8 @@ from slurm_resilience.checkpoint_files.links import kept
 from slurm_resilience.checkpoint_files.listing import Found, directory_name, found, senseless
 from slurm_resilience.checkpoint_files.manifest import File, Manifest
 from slurm_resilience.checkpoint_files.owner import NAME as OWNER
-from slurm_resilience.checkpoint_files.store import BLOCK_BYTES, Foreign, Store
-from slurm_resilience.checkpoint_files.thinning import thin_out
+from slurm_resilience.checkpoint_files.store import BLOCK_BYTES, PART, Foreign, Store
+from slurm_resilience.checkpoint_files.thinning import part_folder, thin_out
 from slurm_resilience.errors import CheckpointCopyError, CheckpointLoadError
 
 log = logging.getLogger(__name__)
@@ -31,8 +31,9 @@ log = logging.getLogger(__name__)
 
 def copy_newest(directory: Path, store: Store, *, keep: int) -> str:
     """
-    Copy the newest checkpoint that verifies and holds no poison; its name, empty: there is none.
+    Copy the newest checkpoint that verifies and holds no poison; its name there, empty: there is none.
 
+    What is a node's part goes into a folder of its own, so that it is not counted with other nodes'.
     Then all but it and the newest *keep* copies go. Raises `CheckpointCopyError` where the storage
     fails, or is a directory that jobs save to.
     """
@@ -46,15 +47,30 @@ def copy_newest(directory: Path, store: Store, *, keep: int) -> str:
         if entry is None or entry.manifest is None:
             return ""
         try:
+            place, folder = _place(store, entry)
             with kept(entry.path, entry.manifest) as files:
-                name = _copy(files, entry.manifest, store)
+                name = _copy(files, entry.manifest, place)
         except CheckpointLoadError as error:
             if entry in found(directory):  # else a training has deleted or replaced it
                 log.warning("not copied: %s: %s", entry.path, error)
                 failed.add(entry.path)
         else:
-            thin_out(store, entry.manifest, keep=keep)
-            return name
+            thin_out(place, entry.manifest, keep=keep)
+            return f"{folder}{name}"
+
+
+def _place(store: Store, entry: Found) -> tuple[Store, str]:
+    """Where the copy goes, and by which folder that lies beneath *store*."""
+    part = entry.manifest and entry.manifest.part
+    if not part or store.url.endswith(f"/{part_folder(part.ranks[0])}"):
+        return store, ""
+    folder = part_folder(part.ranks[0])
+    if PART.search(store.url):
+        raise CheckpointCopyError(
+            f"{store.url} is for another node's parts; that of {entry.path} has to lie in {folder}"
+        )
+    log.info("%s is one node's part: its copies lie in %s/%s", entry.path, store.url, folder)
+    return Store(f"{store.url}/{folder}"), f"{folder}/"
 
 
 def _is_wanted(entry: Found, failed: Container[Path]) -> bool:

@@ -16,7 +16,7 @@ from slurm_resilience.checkpoint_files.listing import shown
 from slurm_resilience.checkpoint_files.owner import confirm
 from slurm_resilience.checkpoint_files.pruning import unowned
 from slurm_resilience.checkpoint_files.quarantine import thin_out
-from slurm_resilience.checkpoint_files.store import Store
+from slurm_resilience.checkpoint_files.store import PART, Store
 from slurm_resilience.checkpoint_files.stored import stored
 from slurm_resilience.cli.checkpoint_lines import HEADER, columns
 from slurm_resilience.errors import CheckpointError
@@ -28,6 +28,7 @@ DONE, NONE = 0, 1
 URL_HELP = "where copies lie: s3://bucket/path, or another that fsspec knows; one a training"
 AGAIN_S = 60.0
 """After a copy that failed."""
+FEW = 3
 
 
 def add_commands(group: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -105,7 +106,7 @@ def fetch_(arguments: argparse.Namespace) -> int:
     elif path:
         print(shown(path))
     else:
-        print(f"no copy in {plain(store.url)}", file=sys.stderr)
+        _say_none("copy", store)
     return DONE if path else NONE
 
 
@@ -146,9 +147,18 @@ def copies_(arguments: argparse.Namespace) -> int:
         for copy in copies:
             print(f"{columns(copy.manifest)}{plain(copy.name)}")
     else:
-        what = "whole copy" if unfit else "copy"
-        print(f"no {what} in {plain(store.url)}", file=sys.stderr)
+        _say_none("whole copy" if unfit else "copy", store)
     return DONE if copies else NONE
+
+
+def _say_none(what: str, store: Store) -> None:
+    parts = [name for name in store.names() if PART.fullmatch(f"/{name}")]
+    hint = (
+        f"; nodes' parts lie in {', '.join(parts[:FEW])}{', …' * (len(parts) > FEW)}"
+        if parts
+        else ""
+    )
+    print(f"no {what} in {plain(store.url)}{hint}", file=sys.stderr)
 
 
 def _store(arguments: argparse.Namespace) -> Store:

@@ -31,6 +31,8 @@ class Wanted(NamedTuple):
     anew: bool = False
     verified: Found | None = None
     """What `first_sound` has just returned: not read for that again."""
+    has_copies: bool = False
+    """Whether copies elsewhere were asked for, before this."""
 
 
 class Choice(NamedTuple):
@@ -70,7 +72,7 @@ def choose(directory: Path, peers: Peers, nodes: Nodes, wanted: Wanted) -> Choic
         for path, why in {**unsound, **parted}.items():
             log.warning("skipped %s: %s", path, why)
     if newest is None:
-        _refuse(directory, here, unsound, is_damaged=bool(skipped), anew=wanted.anew)
+        _refuse(directory, here, unsound, wanted, is_damaged=bool(skipped))
     going = [*(entry for entry, _ in skipped), *here.unreadable] if newest else []
 
     def tidy() -> None:
@@ -112,7 +114,12 @@ def first_sound(
 
 
 def _refuse(
-    directory: Path, here: Held, unsound: Mapping[Path, str], *, is_damaged: bool, anew: bool
+    directory: Path,
+    here: Held,
+    unsound: Mapping[Path, str],
+    wanted: Wanted,
+    *,
+    is_damaged: bool,
 ) -> None:
     """Raise where there was something; all ranks do, or none."""
     if is_damaged or here.unreadable_anywhere:
@@ -121,10 +128,12 @@ def _refuse(
             f"none of the {len(unsound)} checkpoints in {directory} is sound ({path.name}: {why}); "
             "move them away and call restore(anew=True) to begin anew"
         )
-    if here.lack and not anew:
+    if here.lack and not wanted.anew:
+        copies = ", and no copy is there"
         raise CheckpointPlaceError(
-            f"no checkpoint in {directory} is whole on the nodes of this job ({here.lack}); run on "
-            "the nodes that have the parts, or give copies=, or call restore(anew=True) to begin "
+            f"no checkpoint in {directory} is whole on the nodes of this job ({here.lack})"
+            f"{copies if wanted.has_copies else ''}; run on the nodes that have the parts, "
+            f"{'' if wanted.has_copies else 'or give copies=, '}or call restore(anew=True) to begin "
             "anew at step 0"
         )
 

@@ -9,17 +9,26 @@ import logging
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
-from slurm_resilience.checkpoint_files.listing import directory_name
+from slurm_resilience.checkpoint_files.keep import is_poisoned
+from slurm_resilience.checkpoint_files.listing import Found, directory_name, found, step_of
 from slurm_resilience.checkpoint_files.manifest import Manifest
+from slurm_resilience.checkpoint_files.place import spelled
+from slurm_resilience.errors import CheckpointCopyError, CheckpointError
+from slurm_resilience.plain import plain
 from slurm_resilience.training.checkpoints import Checkpoints
+from slurm_resilience.training.peers import Peers
+from slurm_resilience.training.saver import Saver
 
 log = logging.getLogger(__name__)
 
 COMMAND = [sys.executable, "-m", "slurm_resilience", "checkpoint"]
 END_S = 5.0
 """For a process that is told to end."""
+LOOK_S = 2.0
+"""Of a copy that is done sooner, nothing is said."""
 
 
 class Copier:
@@ -51,14 +60,39 @@ class Copier:
         except OSError as error:  # no process more, for now: tried again after the next save
             log.warning("copies: the copier cannot be begun: %s", error)
 
+    def finish(self, saved_step: int, is_told: Callable[[], bool]) -> None:
+        """
+        Copy the newest checkpoint up to *saved_step*, after what is under way: the training has ended.
+
+        Raises `CheckpointCopyError` where that fails, or *is_told* to stop meanwhile.
+        """
+        url, newest = self._checkpoints.copies, self._newest(saved_step)
+        if url is None or newest is None or newest.manifest is None:
+            return
+        with self._turn:
+            self._is_closed = True
+        size = spelled(newest.manifest.size_bytes)
+        what = f"step {newest.manifest.step} ({size}) to {plain(url)}"
+        if self._process:
+            self._ended(self._process, what, is_told)
+        source = newest.path if self._part else self._checkpoints.path
+        place = f"{url}/{self._part}" if self._part else url
+        last = self._begin(source, place, errors=subprocess.PIPE)
+        said = self._ended(last, what, is_told)
+        if last.returncode != 0:
+            raise CheckpointCopyError(plain(said[-1]) if said else f"status {last.returncode}")
+        for line in said:
+            log.warning("copies: %s", plain(line))
+
     def close(self) -> None:
         """No more copies; one under way is left without its manifest, and is none."""
         with self._turn:
             self._is_closed = True
         if self._process is None:
             return
-        if self._process.stdin:
-            self._process.stdin.close()
+        for pipe in (self._process.stdin, self._process.stderr):
+            if pipe:
+                pipe.close()
         self._process.terminate()
         try:
             self._process.wait(END_S)
@@ -95,7 +129,16 @@ class Copier:
                 return
         self._begin(self._checkpoints.path / directory_name(manifest.step), url)
 
-    def _begin(self, source: Path, url: str, *options: str) -> None:
+    def _newest(self, saved_step: int) -> Found | None:
+        """Without poison: of parts the same on all nodes."""
+        for entry in found(self._checkpoints.path):
+            if 0 <= step_of(entry) <= saved_step and not is_poisoned(entry):
+                return entry
+        return None
+
+    def _begin(
+        self, source: Path, url: str, *options: str, errors: int | None = None
+    ) -> "subprocess.Popen[bytes]":
         self._process = subprocess.Popen(  # noqa: S603 - our own command
             [
                 *COMMAND, "copy", str(source), url,
@@ -103,4 +146,44 @@ class Copier:
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
+            stderr=errors,
         )  # fmt: skip
+        return self._process
+
+    def _ended(
+        self, process: "subprocess.Popen[bytes]", what: str, is_told: Callable[[], bool]
+    ) -> list[str]:
+        """The lines that it left, once it has ended."""
+        is_said = False
+        while True:
+            try:
+                # Closes its standard input first: one that goes on ends after the copy under way.
+                _, errors = process.communicate(timeout=LOOK_S)
+                return (errors or b"").decode(errors="replace").strip().splitlines()
+            except subprocess.TimeoutExpired:  # noqa: PERF203 - once in two seconds
+                if is_told():
+                    raise CheckpointCopyError("told to stop meanwhile") from None
+                if not is_said:
+                    log.warning("copies: finish() waits until %s is copied", what)
+                is_said = True
+
+
+def copy_last(
+    copier: Copier | None, saver: Saver, peers: Peers, is_told: Callable[[], bool]
+) -> None:
+    """
+    Have the newest checkpoint copied at the end of a training; where that fails, say so.
+
+    Every rank has to come here, and stays until it is done: none waits for others in the script's
+    next collective.
+    """
+
+    def copy() -> None:
+        if copier and saver.following.ended():  # which may begin a copy itself
+            copier.finish(saver.saved_step, is_told)
+
+    try:
+        peers.each_at_length(copy)
+    except CheckpointError as error:
+        level = peers.log_level(logging.WARNING)
+        log.log(level, "copies: that of the last checkpoint is not made: %s", error)

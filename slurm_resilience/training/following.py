@@ -27,8 +27,8 @@ class Following:
 
     def __init__(self, checkpoints: Checkpoints, hold: Hold, unsound: Collection[Path]) -> None:
         """*unsound*: checkpoints that neither count nor go."""
-        self.on_saved: Callable[[Manifest], None] | None = None
-        """Told of each save that was read back."""
+        self.on_saved: list[Callable[[Manifest], None]] = []
+        """Called for each save that was read back."""
         self._directory, self._keep = checkpoints.path, checkpoints.keep
         self._claim = hold.claim
         self._unsound = unsound
@@ -47,8 +47,8 @@ class Following:
         """Nothing of it makes the save a failed one."""
         try:
             self._prune()
-            if self.on_saved:
-                self.on_saved(manifest)
+            for call in self.on_saved:
+                call(manifest)
             self._thin_out()
         except Exception:
             log.exception("step %d is saved, but what follows a save failed", manifest.step)

@@ -5,19 +5,17 @@ import os
 import time
 from collections.abc import Iterator, MutableMapping
 from contextlib import ExitStack, contextmanager
-from types import TracebackType
 from typing import Any, SupportsIndex
 
 from slurm_resilience.checkpoint_files.listing import Found
-from slurm_resilience.checkpoint_files.manifest import Manifest
 from slurm_resilience.errors import CheckpointError, ResilienceError, UsageError
 from slurm_resilience.training.agreement import Agreement, Word
 from slurm_resilience.training.bringing import folder, opened
 from slurm_resilience.training.checkpoints import Checkpoints
 from slurm_resilience.training.choosing import Prefer, Wanted, choose
 from slurm_resilience.training.concerns import Concerns
-from slurm_resilience.training.copier import Copier
-from slurm_resilience.training.due import Due, Schedule, time_limit
+from slurm_resilience.training.copier import Copier, copy_last
+from slurm_resilience.training.due import Schedule, time_limit
 from slurm_resilience.training.earlier import saved_before
 from slurm_resilience.training.notice import WITH_AGENT, WITHOUT_AGENT, Notice
 from slurm_resilience.training.peers import Peers
@@ -59,7 +57,9 @@ class Run:
         """Whether `step` has returned True."""
         self._checkpoints = checkpoints
         self._directory = checkpoints.path
-        self._schedule = _schedule(checkpoints.due)
+        now, limit = time.monotonic(), time_limit(os.environ)
+        ends_at = limit and limit - time.time() + now
+        self._schedule = Schedule(checkpoints.due, now=now, ends_at=ends_at)
         self._loss: Loss = None
         self._is_skipping = self._is_closed = False
         self._pid = os.getpid()
@@ -97,7 +97,7 @@ class Run:
         with ExitStack() as on_error:
             hold = opened(self._checkpoints, peers, -1 if anew else before)
             on_error.callback(hold.release)
-            wanted = Wanted(prefer, anew, verified)
+            wanted = Wanted(prefer, anew, verified, bool(self._checkpoints.copies))
             choice = choose(self._directory, peers, hold.nodes, wanted)
             here = fill(self.state, choice.newest, peers)
             saver = Saver(self._checkpoints, peers, hold, choice, here)
@@ -155,7 +155,8 @@ class Run:
     def finish(self, *, save: bool = True) -> None:
         """
         The training has ended: save the last step, unless *save* is false or it is saved; wait
-        until everything is on disk.
+        until everything is on disk and, unless told to stop, the newest checkpoint is copied to
+        `copies=`. A copy that fails is only said.
 
         Raises `CheckpointSaveError` where the last save failed, or `CheckpointInUseError` where
         that was because another has taken the directory over.
@@ -169,6 +170,8 @@ class Run:
             if save and self._is_behind(self._saver):
                 self._save(self._last, wait=True)
             problem = self._saver.problem
+            if self._checkpoints.copies and not self.stopped:
+                copy_last(self._copier, self._saver, self._peers, lambda: self._is_told)
         if not self.stopped:  # who stopped on request is not done, and wants to come back
             self._beat(Phase.DONE)
         self.close()
@@ -195,12 +198,7 @@ class Run:
     def __enter__(self) -> "Run":  # noqa: PYI034 - Self came with Python 3.11
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self.finish()
         else:
@@ -208,13 +206,8 @@ class Run:
 
     def _look_around(self, saver: Saver, part: str) -> None:
         concerns = Concerns(self._checkpoints, saver.saved_step + 1)
-        copier = self._copier = Copier(self._checkpoints, part=part)
-
-        def saved(manifest: Manifest) -> None:
-            concerns.saved(manifest)
-            copier.saved(manifest)
-
-        saver.following.on_saved = saved
+        self._copier = Copier(self._checkpoints, part=part)
+        saver.following.on_saved += [concerns.saved, self._copier.saved]
 
     def _end_copies(self) -> None:
         if self._copier:
@@ -228,9 +221,14 @@ class Run:
         except CheckpointError:
             return self._last > self._schedule.saved_at_step  # to say that it is not
 
+    @property
+    def _is_told(self) -> bool:
+        """Whether this rank has been told to stop."""
+        return bool(self._notice) or self._pulse.told_to_stop
+
     def _agreed(self, saver: Saver, step: int) -> Word:
         """Whether all ranks stop, and whether they save, at this step."""
-        stop = bool(self._notice) or self._pulse.told_to_stop
+        stop = self._is_told
         asks = self._peers.rank == 0 and self._schedule.asks(time.monotonic(), saver.longest_s)
         is_due = self._schedule.is_due(step)
         is_busy = saver.busy_with is not None
@@ -292,8 +290,3 @@ class Run:
         if os.getpid() == self._pid:
             saved_step = self._saver.saved_step if self._saver else -1
             self._pulse.beat(self._last, phase, saved_step=saved_step)
-
-
-def _schedule(due: Due) -> Schedule:
-    now, ends_at = time.monotonic(), time_limit(os.environ)
-    return Schedule(due, now=now, ends_at=ends_at and ends_at - time.time() + now)

@@ -53,6 +53,14 @@ def save(nodes: list[Path], steps: int, copies: str | None = None, keep: int = 2
     return "saved"
 
 
+def save_and_finish(nodes: list[Path], copies: str) -> None:
+    """Three saves, of which the first is copied at once and the next not for two hours."""
+    checkpoints = Checkpoints(disk(nodes), every_steps=1, copies=copies, per_node=True)
+    with Run(checkpoints=checkpoints, state={"model": Level()}) as run:
+        for step in range(run.restore(), 3):
+            run.step(step)
+
+
 def copied_parts(copies: str | None) -> int:
     """How many parts have a whole copy."""
     place = Path((copies or "").removeprefix("file://"))

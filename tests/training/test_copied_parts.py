@@ -9,6 +9,7 @@ from slurm_resilience.checkpoint_files.copies import copy_newest
 from slurm_resilience.checkpoint_files.listing import directory_name
 from slurm_resilience.checkpoint_files.store import Store
 from slurm_resilience.checkpoint_files.thinning import BEGUN, part_folder
+from slurm_resilience.cli import main
 from tests.training import node_jobs
 from tests.training.ranks import on_ranks
 
@@ -119,3 +120,53 @@ def test_what_another_node_is_sending_is_left_alone(copies: Copies) -> None:
     copies.make(1, 2, keep=1)
 
     assert not under_way.exists()
+
+
+def test_parts_that_are_copied_by_hand_lie_where_the_trainings_do(
+    nodes: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each node's in a folder of its own, which is said; a node without its part gets it from there."""
+    url = f"file://{tmp_path}/bucket"
+
+    for disk in nodes:
+        assert main(["checkpoint", "copy", str(disk / "c"), url]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("/")[-2] for line in lines] == [part_folder(0), part_folder(1)]
+    assert all(line.startswith(f"{url}/part-") for line in lines)
+    assert main(["checkpoint", "copies", url]) == 1
+    assert "nodes' parts lie in part-00000, part-00001" in capsys.readouterr().err
+    disks = [tmp_path / "n0", tmp_path / "n1"]
+    for disk in disks:
+        disk.mkdir()
+    said = on_ranks(node_jobs.restore, disks, "", url, world_size=2, folder=tmp_path / "b")
+    assert said == [f"start {STEPS} level {STEPS - 1}"] * 2
+
+
+def test_a_part_is_not_copied_among_those_of_another_node(
+    nodes: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They would be counted and deleted together."""
+    own, other = (f"file://{tmp_path}/bucket/{part_folder(rank)}" for rank in (0, 1))
+
+    assert main(["checkpoint", "copy", str(nodes[0] / "c"), other]) == 2
+    assert "is for another node's parts" in capsys.readouterr().err
+    assert not (tmp_path / "bucket").exists()
+    assert main(["checkpoint", "copy", str(nodes[0] / "c"), own]) == 0
+
+    assert capsys.readouterr().out.startswith(f"{own}/step-")
+
+
+def test_where_no_copy_is_there_either_the_cure_is_not_to_ask_for_copies(
+    nodes: list[Path], tmp_path: Path
+) -> None:
+    """They were asked for."""
+    url = f"file://{tmp_path}/bucket"
+    disks = [nodes[0], tmp_path / "n1"]
+    disks[1].mkdir()
+
+    said = on_ranks(node_jobs.restore, disks, "", url, world_size=2, folder=tmp_path / "b")
+
+    assert all(one.startswith("CheckpointPlaceError: no checkpoint in ") for one in said)
+    assert all("and no copy is there; run on the nodes" in one for one in said)
+    assert not any("give copies=" in one for one in said)

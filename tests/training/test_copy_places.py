@@ -114,3 +114,20 @@ def test_the_last_folder_is_made_also_for_a_part(tmp_path: Path) -> None:
         assert store.names() == []
         store.write("x", iter([b"y"]))
         assert store.names() == ["x"]
+
+
+def test_copies_are_listed_with_date_and_size(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `list` does; the name is last, for `fetch --name`."""
+    url = f"file://{tmp_path}/copies"
+    assert main(["checkpoint", "copy", str(saved(tmp_path / "c")), url]) == 0
+    name = capsys.readouterr().out.strip().rpartition("/")[2]
+    main(["checkpoint", "list", str(tmp_path / "c")])
+    listed = capsys.readouterr().out.splitlines()[:2]
+
+    assert main(["checkpoint", "copies", url]) == 0
+
+    header, line = capsys.readouterr().out.splitlines()
+    assert header == listed[0].replace("STATE", "NAME")
+    assert line == listed[1].replace("whole", name)
