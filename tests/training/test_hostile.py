@@ -19,7 +19,7 @@ from slurm_resilience.cli import main
 from slurm_resilience.training import Checkpoints, Run
 from tests.missing import missing
 from tests.training.jobs import Level
-from tests.training.three_saves import saved
+from tests.training.three_saves import restored, saved
 
 FILES = ["rank-00000.tensors", "rank-00000.values", "index.json", "manifest.json"]
 
@@ -56,16 +56,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def directory(made: Path, tmp_path: Path) -> Path:
     """A copy of them."""
     return Path(shutil.copytree(made, tmp_path / "c"))
-
-
-def restored(directory: Path) -> tuple[int, float]:
-    """The first step to do, and the level of the state."""
-    model = Level()
-    run = Run(checkpoints=Checkpoints(directory), state={"model": model})
-    try:
-        return run.restore(), model.level()
-    finally:
-        run.close()
 
 
 def signed(checkpoint: Path, **changes: object) -> None:
