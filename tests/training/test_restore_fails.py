@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from slurm_resilience.checkpoint_files.owner import Claim, owner
-from slurm_resilience.errors import CheckpointPlaceError, UsageError
+from slurm_resilience.errors import UsageError
 from slurm_resilience.training import Checkpoints, Run
 from tests.training import jobs, restore_jobs
 from tests.training.ranks import Ranks, on_ranks, wait_for
@@ -13,16 +13,15 @@ from tests.training.ranks import Ranks, on_ranks, wait_for
 
 def test_a_run_that_was_not_restored_saves_nothing(tmp_path: Path) -> None:
     """What is wrong is said again until it is mended; the directory is free for another meanwhile."""
-    data = tmp_path / "data"
-    checkpoints = Checkpoints(tmp_path / "c", every_steps=1, training_data=data)
-    run = Run(checkpoints=checkpoints, state={"n": 1})
+    checkpoints = Checkpoints(tmp_path / "c", every_steps=1)
+    run = Run(checkpoints=checkpoints, state={"n": 1, "odd": object()})
     for _ in range(2):
-        with pytest.raises(CheckpointPlaceError, match=str(data)):
+        with pytest.raises(UsageError, match="odd"):
             run.restore()
     with pytest.raises(UsageError, match="call restore"):
         run.step(0)
     Claim(tmp_path / "c", owner({"SLURM_JOB_ID": "77"}, node="n1", pid=1)).release()
-    data.mkdir()
+    run.state["odd"] = 2
 
     start = run.restore()
     run.step(start)
