@@ -9,12 +9,12 @@ from typing import Any, SupportsIndex
 
 from slurm_resilience.checkpoint_files.listing import Found
 from slurm_resilience.errors import CheckpointError, ResilienceError, UsageError
-from slurm_resilience.training.agreement import Agreement, Word
 from slurm_resilience.training.bringing import folder, opened
 from slurm_resilience.training.checkpoints import Checkpoints
 from slurm_resilience.training.choosing import Prefer, Wanted, choose
 from slurm_resilience.training.concerns import Concerns
 from slurm_resilience.training.copier import Copier, copy_last
+from slurm_resilience.training.deciding import Deciding
 from slurm_resilience.training.due import Schedule, time_limit
 from slurm_resilience.training.earlier import saved_before
 from slurm_resilience.training.notice import WITH_AGENT, WITHOUT_AGENT, Notice
@@ -61,11 +61,13 @@ class Run:
         ends_at = limit and limit - time.time() + now
         self._schedule = Schedule(checkpoints.due, now=now, ends_at=ends_at)
         self._loss: Loss = None
-        self._is_skipping = self._is_closed = False
+        self._is_closed = self._is_said_to_be_over = False
         self._pid = os.getpid()
         self._peers = Peers(timeout_s=timeout_minutes * 60)
-        self._agreement = None if self._peers.alone else Agreement(self._peers)
-        self._saved_before = saved_before(os.environ, rank=self._peers.rank)
+        skips = checkpoints.if_busy == "skip"
+        self._deciding = Deciding(self._peers, self._schedule, skips_if_busy=skips)
+        rank = self._peers.rank
+        self._saved_before = self._peers.tried(lambda: saved_before(os.environ, rank=rank))
         self._pulse = pulse(self._peers.rank)
         self._notice = Notice(WITH_AGENT if self._pulse.is_seen else WITHOUT_AGENT)
         self._saver: Saver | None = None
@@ -93,7 +95,7 @@ class Run:
             raise UsageError("Run: restore() was called before; make a new Run to begin again")
         self._beat(Phase.LOAD)
         peers = self._peers
-        before = peers.most(self._saved_before)
+        before = max(peers.shared(self._saved_before))
         with ExitStack() as on_error:
             hold = opened(self._checkpoints, peers, -1 if anew else before)
             on_error.callback(hold.release)
@@ -132,11 +134,18 @@ class Run:
                 f"Run: step({step}) after step {self._last}: count the steps over the whole training"
             )
         if self.stopped:
+            if not self._is_said_to_be_over and self._peers.rank == 0:
+                log.warning(
+                    "told to stop: nothing is saved after step %d; leave the loop where run.step "
+                    "returns True",
+                    self._last,
+                )
+            self._is_said_to_be_over = True
             return True
         self._loss = known(loss)
         self._last = step
         self._saver.settle()
-        word = self._agreed(self._saver, step)
+        word = self._deciding.at(step, self._saver, stop=self._is_told)
         if word.save or word.stop:
             self._save(step, wait=word.stop)
         self.stopped = word.stop
@@ -186,9 +195,7 @@ class Run:
         if os.getpid() != self._pid:
             return
         self._end_copies()
-        if self._agreement:
-            self._agreement.end()
-            self._agreement = None
+        self._deciding.end()
         if self._saver is None or self._saver.close():
             self._peers.end()
         self._saver, self._is_closed = None, True
@@ -225,53 +232,6 @@ class Run:
     def _is_told(self) -> bool:
         """Whether this rank has been told to stop."""
         return bool(self._notice) or self._pulse.told_to_stop
-
-    def _agreed(self, saver: Saver, step: int) -> Word:
-        """Whether all ranks stop, and whether they save, at this step."""
-        stop = self._is_told
-        asks = self._peers.rank == 0 and self._schedule.asks(time.monotonic(), saver.longest_s)
-        is_due = self._schedule.is_due(step)
-        is_busy = saver.busy_with is not None
-        if self._agreement is None or self._agreement.is_lost:
-            return self._unless_busy(Word(stop, asks or is_due, is_busy), step)
-        heard = self._agreement.hear()
-        if heard.lost and not heard.busy:
-            self._meet_again()
-        agreed = self._unless_busy(heard._replace(save=heard.save or is_due), step)
-        if not agreed.stop:
-            # Busy also with what is about to begin.
-            self._agreement.say(
-                Word(
-                    stop,
-                    asks and not agreed.save,
-                    is_busy or agreed.save,
-                    bool(self._peers.lost),
-                )
-            )
-        return agreed
-
-    def _meet_again(self) -> None:
-        why = self._peers.lost
-        try:
-            self._peers.meet_again()
-        except UsageError as error:
-            self._peers.lose(RuntimeError(str(error)))
-        else:
-            log.log(
-                self._peers.log_level(logging.WARNING),
-                "all ranks are back (%s): saving goes on", why or "another had given one up",
-            )  # fmt: skip
-
-    def _unless_busy(self, word: Word, step: int) -> Word:
-        """*word* without a save that is left for later, because the last one is not done."""
-        skips = word.busy and word.save and self._checkpoints.if_busy == "skip"
-        if skips and not self._is_skipping and self._peers.rank == 0:
-            log.warning(
-                "step %d is due, but the save of step %d is not done: skipped until it is",
-                step, self._schedule.saved_at_step,
-            )  # fmt: skip
-        self._is_skipping = skips
-        return word._replace(save=False) if skips else word
 
     def _save(self, step: int, *, wait: bool) -> None:
         if self._saver is None:

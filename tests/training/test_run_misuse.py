@@ -1,5 +1,7 @@
 """What a script does wrong is said at once, in one line."""
 
+import os
+import signal
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
@@ -113,3 +115,19 @@ def test_a_directory_that_cannot_be_used_is_refused_early(tmp_path: Path) -> Non
             run.restore()
         run.close()
         assert str(tmp_path) in str(refused.value)
+
+
+def test_going_on_after_the_word_to_stop_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is done after it is not saved, and `finish` would not tell."""
+    run = Run(checkpoints=Checkpoints(tmp_path / "c"), state={"n": 1})
+    run.restore()
+    os.kill(os.getpid(), signal.SIGUSR2)
+    assert run.step(0)
+
+    assert run.step(1)
+    assert run.step(2)
+
+    run.finish()
+    assert caplog.text.count("told to stop: nothing is saved after step 0") == 1
