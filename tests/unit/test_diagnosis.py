@@ -148,6 +148,10 @@ USER_RAISED = (
             "user-error", "stop", "checkpoint-in-use",
         ),
         (
+            "slurm_resilience.errors.CheckpointVersionError: n1: /ckpt/step-000000005 was written by a newer slurm_resilience",
+            "user-error", "stop", "checkpoint-version",
+        ),
+        (
             "slurm_resilience.errors.CheckpointSaveError: step 9 is not saved: [Errno 28] No space left on device",
             "storage", "hold", "disk-full",
         ),

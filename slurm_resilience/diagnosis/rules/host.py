@@ -174,6 +174,12 @@ CHECKPOINT_ROWS = (
         "slurm_resilience.errors.CheckpointInUseError: /ckpt: job 7 writes to it", confidence="high",
     ),
     Row(
+        "checkpoint-version", r"CheckpointVersionError: ", "user-error", "stop",
+        "a newer slurm_resilience has saved there: install that one", "slurm_resilience.errors",
+        "slurm_resilience.errors.CheckpointVersionError: n1: /ckpt/step-000000005 was written by a newer slurm_resilience",
+        confidence="high",
+    ),
+    Row(
         "checkpoint-not-saved", r"CheckpointSaveError: ", "storage", "same-nodes",
         "the last checkpoint could not be written", "slurm_resilience.errors",
         "slurm_resilience.errors.CheckpointSaveError: step 9 is not saved: rank 1 is gone",
