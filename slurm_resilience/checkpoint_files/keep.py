@@ -1,5 +1,6 @@
 """Which checkpoints may go, and how they go."""
 
+import logging
 import re
 import secrets
 import shutil
@@ -10,6 +11,8 @@ from pathlib import Path
 
 from slurm_resilience.checkpoint_files.listing import Found, step_of
 from slurm_resilience.files import sync_directory
+
+log = logging.getLogger(__name__)
 
 SAVING = ".saving-"
 REMOVING = ".removing-"
@@ -61,15 +64,19 @@ def taken_out(checkpoint: Path) -> Path:
 
 def remove_unfinished(directory: Path) -> list[Path]:
     """
-    Delete what `unfinished` finds; what was deleted.
+    Delete what `unfinished` finds; what was found. What cannot go is said: it is in nobody's way.
 
     To be called by the directory's owner alone.
     """
     left = unfinished(directory)
     for path in left:
         # Renamed first: the attempt before may still be about to give it the name of a checkpoint.
-        with suppress(FileNotFoundError):
+        try:
             delete(taken_out(path) if path.name.startswith(SAVING) else path)
+        except FileNotFoundError:  # noqa: PERF203 - each by itself
+            continue
+        except OSError as error:
+            log.warning("%s cannot be removed: %s", path, error.strerror)
     return left
 
 

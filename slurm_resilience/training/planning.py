@@ -6,23 +6,32 @@ what all ranks hold alike. We call its planner and not its `save`, which plans a
 broadcasts the whole plan, with each save, and has each rank copy also what others write.
 """
 
-from collections.abc import Callable, Mapping
+import dataclasses
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 import torch
 from torch.distributed.checkpoint._dedup_save_plans import dedup_save_plans
 from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
 from torch.distributed.checkpoint.metadata import Metadata
-from torch.distributed.checkpoint.planner import SavePlan, WriteItem
+from torch.distributed.checkpoint.planner import SavePlan, WriteItem, WriteItemType
 
 from slurm_resilience.errors import CheckpointError
-from slurm_resilience.training.alike import refuse_differences, samples
+from slurm_resilience.training.alike import Sample, refuse_differences, samples
 from slurm_resilience.training.index import shapes
 from slurm_resilience.training.nodes import Nodes
 from slurm_resilience.training.peers import Failure, Peers
 from slurm_resilience.training.state import Captured
 
 SAME, CHANGED, FAILED = 0, 1, 2
+
+
+class Offer(NamedTuple):
+    """What one rank could write."""
+
+    plan: SavePlan
+    samples: dict[str, Sample]
+    buffers: frozenset[str]
 
 
 class Plan(NamedTuple):
@@ -85,9 +94,10 @@ class Planning:
         if worst == CHANGED:
             self._planned_for = None  # until the new plan stands
             mine = self._peers.tried(
-                lambda: (
+                lambda: Offer(
                     self._planner.create_local_plan(),
                     samples(captured.tensors, captured.guarded),
+                    captured.buffers,
                 )
             )
             self._items = self._peers.dealt(mine, self._decide).items
@@ -102,10 +112,13 @@ class Planning:
             raise CheckpointError("the state is not what was planned for")
         return pieces
 
-    def _decide(self, offers: list[tuple[SavePlan, dict[str, int]]]) -> list[SavePlan]:
-        offered = [plan for plan, _ in offers]
+    def _decide(self, offers: list[Offer]) -> list[SavePlan]:
+        offered = [offer.plan for offer in offers]
         for ranks in self._nodes.groups:
-            refuse_differences([known for _, known in offers], ranks)
+            refuse_differences([offer.samples for offer in offers], ranks)
+            theirs = {item.index.fqn for item in offered[ranks[0]].items}
+            for rank in ranks[1:]:
+                offered[rank] = _without(offered[rank], offers[rank].buffers & theirs)
         try:
             decided, metadata = self._planner.create_global_plan(offered)
         except (ValueError, AssertionError) as error:
@@ -123,6 +136,19 @@ class Planning:
             for rank, plan in zip(ranks, on_node, strict=True):
                 decided[rank] = plan
         return decided
+
+
+def _without(plan: SavePlan, names: Collection[str]) -> SavePlan:
+    """
+    Buffers come from one rank: that of DistributedDataParallel, which gives its own to the others at
+    the next step. From here and there they would be of none.
+    """
+    items = [
+        item
+        for item in plan.items
+        if item.index.fqn not in names or item.type is WriteItemType.SHARD
+    ]
+    return dataclasses.replace(plan, items=items)
 
 
 def _signature(tensors: Mapping[str, torch.Tensor]) -> list[tuple[object, ...]]:

@@ -23,6 +23,7 @@ from slurm_resilience.checkpoint_files.manifest import Manifest
 from slurm_resilience.errors import CheckpointLoadError, UntrustedFileError
 from slurm_resilience.files import read_bounded
 from slurm_resilience.training.index import metadata
+from slurm_resilience.training.sound import refuse_overflow
 from slurm_resilience.training.state import Values
 from slurm_resilience.training.tree import dtype
 
@@ -165,7 +166,9 @@ def _copy(
     data = bytearray(size_bytes)
     source.fill(memoryview(data))
     read = torch.frombuffer(data, dtype=dtype(tensor.dtype)).view(piece.sizes)
-    target.copy_(_box(read, item.storage_offsets, item.lengths))
+    box = _box(read, item.storage_offsets, item.lengths)
+    target.copy_(box)
+    refuse_overflow(item.storage_index.fqn, box, target)
 
 
 def _box(tensor: torch.Tensor, offsets: torch.Size, lengths: torch.Size) -> torch.Tensor:

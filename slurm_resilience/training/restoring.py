@@ -17,6 +17,7 @@ from slurm_resilience.training.environment import Environment, differences
 from slurm_resilience.training.environment_probe import environment, leave
 from slurm_resilience.training.peers import Peers
 from slurm_resilience.training.reader import Reader
+from slurm_resilience.training.sound import refuse_overflow
 from slurm_resilience.training.state import UNFIT, State, Values, bare, captured, live_tensors
 from slurm_resilience.training.targets import conversion, made_for
 from slurm_resilience.training.tree import decoded, dtype
@@ -143,6 +144,7 @@ def _put_back_part(state: State, name: str, values: Values, reader: Reader) -> N
                 log.warning("%s: %s: %s", reader.path, name, how)
             with torch.no_grad():
                 part.copy_(value)
+            refuse_overflow(name, value, part)
         else:
             state[name] = value
     except UNFIT as error:

@@ -41,6 +41,10 @@ SHORT_S = 1.0
 NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 
 
+_closed: "list[Saver]" = []
+"""Amid a save; kept here, so that no writer thread is the last to let go of tensors."""
+
+
 class Saver:
     """Writes checkpoints into a claimed directory, one after the other."""
 
@@ -71,6 +75,7 @@ class Saver:
         self._planning = Planning(peers, hold.nodes)
         self._staging = Staging(peers)
         self._pending: tuple[int, futures.Future[Manifest]] | None = None
+        _forget_ended()
         atexit.register(self._end, os.getpid())
         self._given_up: futures.Future[Manifest] | None = None
         """A save that was left to itself: it may still write."""
@@ -154,6 +159,8 @@ class Saver:
         writing = self._pending[1] if self._pending else self._given_up
         if self._pending is None:
             atexit.unregister(self._end)
+        else:
+            _closed.append(self)
         if writing:
             writing.add_done_callback(lambda _: self._let_go())
         else:
@@ -167,12 +174,13 @@ class Saver:
     def _end(self, pid: int) -> None:
         if os.getpid() != pid or self._pending is None:  # a forked child has no such thread
             return
-        log.log(
-            self._peers.log_level(logging.WARNING),
-            "the script ends while step %d is being saved: waiting for it; run.finish() does, and "
-            "saves the last step",
-            self._pending[0],
-        )
+        if self.busy_with is not None:
+            log.log(
+                self._peers.log_level(logging.WARNING),
+                "the script ends while step %d is being saved: waiting for it; run.finish() does, "
+                "and saves the last step",
+                self.busy_with,
+            )
         self.wait(final=True)
         self._has_followed()
 
@@ -213,3 +221,11 @@ class Saver:
         problem = kind(f"step {step} is not saved: {error}{advice}; saved last: {newest}")
         problem.__cause__ = cause
         return problem
+
+
+def _forget_ended() -> None:
+    """Free what was kept for saves that have ended by now; what they came to is said."""
+    for saver in [saver for saver in _closed if saver.busy_with is None]:
+        saver.wait(final=True)
+        atexit.unregister(saver._end)  # noqa: SLF001 - of this module
+        _closed.remove(saver)

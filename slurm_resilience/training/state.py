@@ -48,6 +48,8 @@ class Captured(NamedTuple):
     tensors: dict[str, torch.Tensor]
     guarded: frozenset[str]
     """Names of tensors that may hold neither NaN nor infinity."""
+    buffers: frozenset[str]
+    """Names of tensors of modules that a rank may have for itself until the next step."""
 
 
 def has_names(state: object) -> TypeGuard[State]:
@@ -68,6 +70,7 @@ def captured(state: State, *, rank: int) -> Captured:
     tensors = _Names(rank)
     parts: dict[str, bytes] = {}
     guarded: set[str] = set()
+    buffers: set[str] = set()
     for name, part in state.items():
         before = set(tensors.by_name)
         _refuse_foreign_shards(name, part)
@@ -79,13 +82,16 @@ def captured(state: State, *, rank: int) -> Captured:
             raise UsageError(f"state {name}: its state_dict() fails: {why}") from error
         if isinstance(part, torch.nn.Module):
             guarded |= {f"{name}/{key}" for key, _ in bare(part).named_parameters()}
+            buffers |= tensors.by_name.keys() - before - guarded - set(tensors.extra)
         elif isinstance(part, torch.optim.Optimizer):
             guarded |= tensors.by_name.keys() - before
         if isinstance(part, torch.nn.Module | torch.Tensor):  # which are filled in place
             for key in sorted(tensors.by_name.keys() - before):
                 _refuse_overlap(key, tensors.by_name[key])
     generators = encoded(rng.captured(), f"@{rank}", tensors.keep)
-    return Captured(Values(parts, generators), tensors.by_name, frozenset(guarded))
+    return Captured(
+        Values(parts, generators), tensors.by_name, frozenset(guarded), frozenset(buffers)
+    )
 
 
 def live_tensors(part: object, name: str) -> dict[str, torch.Tensor]:

@@ -41,7 +41,8 @@ def known(loss: Loss) -> Loss:
     if loss is None or isinstance(loss, float):
         return loss
     if isinstance(loss, torch.Tensor):
-        if loss.layout is torch.strided and not loss.is_meta:
+        odd = loss.is_meta or loss.is_quantized or loss.is_nested
+        if loss.layout is torch.strided and not odd:
             return loss.detach()
     elif isinstance(loss, SupportsFloat | SupportsIndex):  # float() takes texts as well
         with suppress(TypeError, ValueError, OverflowError):

@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
 from slurm_resilience.checkpoint_files.listing import found
 from slurm_resilience.errors import CheckpointSaveError
@@ -61,6 +62,45 @@ def saved(directory: Path, how: str) -> str:
     return said.getvalue()
 
 
+def saved_as(directory: Path, kind: str) -> str:
+    """One save of parameters that are nearly the same on two ranks; what the log and `finish` say."""
+    said = io.StringIO()
+    logging.getLogger("slurm_resilience").addHandler(logging.StreamHandler(said))
+    torch.manual_seed(3)
+    layer = nn.Linear(50, 50)
+    with torch.no_grad():
+        if dist.get_rank() and kind == "rounded":
+            layer.weight.mul_(1 + 1e-6)
+        elif kind == "zero":
+            layer.weight.fill_(-0.0 if dist.get_rank() else 0.0)
+        elif kind == "nan":
+            odd = torch.tensor([0x7FC00000 + dist.get_rank()], dtype=torch.int32)
+            layer.weight.copy_(odd.view(torch.float32).expand(50, 50))
+    run = Run(checkpoints=Checkpoints(directory), state={"layer": layer})
+    run.step(run.restore())
+    try:
+        run.finish()
+    except CheckpointSaveError as error:
+        said.write(str(error))
+    return said.getvalue()
+
+
+def batch_norm(directory: Path, steps: int) -> tuple[int, list[float]]:
+    """Train in DistributedDataParallel, each rank its own data; where it began, the running means."""
+    torch.manual_seed(1)
+    norms = [nn.BatchNorm1d(4), nn.BatchNorm1d(4)]
+    model = DistributedDataParallel(nn.Sequential(norms[0], nn.Linear(4, 4), norms[1]))
+    run = Run(checkpoints=Checkpoints(directory), state={"model": model})
+    start = run.restore()
+    for step in range(start, steps):
+        data = torch.Generator().manual_seed(100 * step + dist.get_rank())
+        model(torch.randn(8, 4, generator=data) + dist.get_rank()).sum().backward()
+        run.step(step)
+    run.finish()
+    means = [norm.running_mean for norm in norms if norm.running_mean is not None]
+    return start, [float(number) for mean in means for number in mean]
+
+
 def restored(directory: Path) -> float:
     """The bias of this rank's experts."""
     layer = experts()
@@ -79,6 +119,25 @@ def test_experts_are_not_saved_by_one_rank_for_all(tmp_path: Path, how: str) -> 
     assert "is not the same on ranks 0 and 1" in said[0]
     assert "object of your own" in said[0]
     assert not found(tmp_path / "c")
+
+
+@pytest.mark.parametrize("kind", ["rounded", "zero", "nan"])
+def test_parameters_that_have_drifted_apart_are_saved(tmp_path: Path, kind: str) -> None:
+    """Other kernels round otherwise; it is said."""
+    said = on_ranks(saved_as, tmp_path / "c", kind, world_size=2, folder=tmp_path / "b")
+
+    assert "layer/weight on ranks 0 and 1 have drifted apart" in said[0]
+    assert len(found(tmp_path / "c")) == 1
+
+
+def test_batch_normalization_goes_on_as_undisturbed(tmp_path: Path) -> None:
+    """All buffers are those of the rank that gives its own to the others at the next step."""
+    undisturbed = on_ranks(batch_norm, tmp_path / "one", 6, world_size=2, folder=tmp_path / "b")
+    on_ranks(batch_norm, tmp_path / "two", 3, world_size=2, folder=tmp_path / "b")
+
+    resumed = on_ranks(batch_norm, tmp_path / "two", 6, world_size=2, folder=tmp_path / "b")
+
+    assert resumed[0] == (3, undisturbed[0][1])
 
 
 def test_buffers_may_differ(tmp_path: Path) -> None:

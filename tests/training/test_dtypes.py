@@ -89,6 +89,37 @@ def test_what_is_rounded_or_widened_is_said(
     assert f"saved as {saved.dtype}, and converted to {wanted.dtype}" in caplog.text
 
 
+@pytest.mark.parametrize("in_module", [True, False])
+@pytest.mark.parametrize(
+    ("number", "saved", "wanted"),
+    [
+        (1e6, torch.float32, torch.float16),
+        (3.4e38, torch.float32, torch.bfloat16),
+        (1e300, torch.float64, torch.float32),
+        (1e300j, torch.complex128, torch.complex64),
+    ],
+)
+def test_what_would_become_infinite_is_refused(
+    tmp_path: Path,
+    number: complex,
+    saved: torch.dtype,
+    wanted: torch.dtype,
+    *,
+    in_module: bool,
+) -> None:
+    """What was infinite already stays so."""
+    for content, is_refused in ((number, True), (float("inf"), False)):
+        folder, old = tmp_path / str(is_refused), torch.full((3,), content, dtype=saved)
+        new = torch.zeros(3, dtype=wanted)
+        save(folder, {"x": Table(old) if in_module else old})
+        state: dict[str, object] = {"x": Table(new) if in_module else new}
+        if is_refused:
+            with pytest.raises(CheckpointLoadError, match=f"too large for this run's {wanted}"):
+                restored(folder, state)
+        else:
+            restored(folder, state)
+
+
 def test_a_tensor_is_not_repeated_to_fit(tmp_path: Path) -> None:
     """As torch's copy would."""
     save(tmp_path / "c", {"x": torch.ones(1)})

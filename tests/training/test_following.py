@@ -62,3 +62,19 @@ def test_a_script_that_ends_without_finish_waits_for_its_save(tmp_path: Path) ->
     assert "the script ends while step 0 is being saved: waiting for it" in ended.stderr
     (entry,) = found(tmp_path / "c")
     assert not list(problems(entry))
+
+
+def test_a_run_that_was_closed_amid_its_save_is_forgotten_once_that_has_ended(
+    tmp_path: Path,
+) -> None:
+    """By the next one: its memory is free, and the end of the script has no word of it."""
+    program = Path(__file__).parent / "programs" / "no_finish.py"
+
+    ended = subprocess.run(
+        [sys.executable, program, tmp_path / "c", "close"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+
+    assert ended.stdout == "forgotten\n"
+    assert "the script ends" not in ended.stderr
+    assert len(found(tmp_path / "c")) == 1

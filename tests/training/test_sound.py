@@ -111,6 +111,31 @@ def test_a_poisoned_state_is_marked_where_it_is_saved(
     assert (f"step 0 is saved, but {says}" in caplog.text) == bool(says)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "number", "is_poisoned"),
+    [
+        (torch.complex64, complex(0, NAN), True), (torch.complex64, 1j, False),
+        (torch.float8_e4m3fn, NAN, True), (torch.float8_e5m2, INFINITY, True),
+        (torch.float8_e5m2, 1.0, False), (torch.int32, 1, False),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_parameters_of_any_kind_are_looked_at(
+    tmp_path: Path, dtype: torch.dtype, number: complex, *, is_poisoned: bool
+) -> None:
+    """Complex ones, those of eight bits; whole numbers are always finite."""
+    model = nn.Module()
+    model.p = nn.Parameter(torch.zeros(5).to(dtype), requires_grad=False)
+    model.p.data[3] = number  # type: ignore[assignment]
+    run = Run(checkpoints=Checkpoints(tmp_path / "c"), state={"model": model})
+    run.step(run.restore(), loss=torch.tensor(0.5).to(torch.float8_e5m2))
+    run.finish()
+
+    assert poisons(tmp_path / "c") == {
+        0: "model/p holds NaN or infinity" if is_poisoned else ""
+    }
+
+
 @pytest.mark.parametrize("has_sound", [True, False], ids=["sound before", "none"])
 def test_a_way_back_is_named_where_there_is_one(
     tmp_path: Path,

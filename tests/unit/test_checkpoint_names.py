@@ -1,5 +1,6 @@
 """What in a directory of checkpoints is ours, by its name, and what the user has put there."""
 
+import errno
 import sys
 from pathlib import Path
 
@@ -69,3 +70,25 @@ def test_a_save_that_gets_its_name_while_a_later_attempt_tidies_up_is_left_whole
 
     assert looked
     assert len(list(name.iterdir())) > 2
+
+
+def test_what_cannot_be_deleted_is_in_nobodys_way(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is said by name, and the rest goes."""
+    stuck, other = (tmp_path / f".removing-step-00000000{n}-0badcafe" for n in (1, 2))
+    for path in (stuck, other):
+        path.mkdir()
+        (path / "index.json").touch()
+    is_on = True
+
+    def refuse(event: str, arguments: tuple[object, ...]) -> None:
+        if is_on and event == "shutil.rmtree" and str(arguments[0]) == str(stuck):
+            raise PermissionError(errno.EPERM, "Operation not permitted", str(stuck))
+
+    sys.addaudithook(refuse)
+    remove_unfinished(tmp_path)
+    is_on = False
+
+    assert [path.name for path in tmp_path.iterdir()] == [stuck.name]
+    assert f"{stuck} cannot be removed: Operation not permitted" in caplog.text
