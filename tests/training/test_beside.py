@@ -21,7 +21,7 @@ from tests.training.ranks import Ranks, wait_for
 from tests.training.three_saves import restored
 from tests.whole import checkpoint
 
-SAVES = 60
+SAVES = 30
 """That a command meets."""
 
 

@@ -24,7 +24,7 @@ from tests.training import jobs, node_jobs
 from tests.training.ranks import Ranks, on_ranks
 from tests.training.test_kill import saved_step, wait_for_save
 
-STRIDE = 3
+STRIDE = 4
 """Of the steps of a save at which a rank is killed; 1 tries all."""
 
 
