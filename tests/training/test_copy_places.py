@@ -11,7 +11,7 @@ from slurm_resilience.cli import main
 from slurm_resilience.errors import CheckpointCopyError
 from slurm_resilience.training import Checkpoints, Run
 from tests.missing import missing
-from tests.training.test_remote import S3, answers, started
+from tests.training.test_remote import S3, answers, ended, started
 from tests.training.three_saves import saved
 
 
@@ -23,8 +23,7 @@ def server() -> Iterator[S3]:
             missing(f"{library} is not installed")
     s3 = started()
     yield s3
-    s3.process.kill()
-    s3.process.wait()
+    ended(s3)
 
 
 @pytest.fixture

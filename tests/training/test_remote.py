@@ -72,6 +72,15 @@ def answers(url: str, method: str) -> bool:
         return False
 
 
+def ended(server: S3) -> None:
+    """End it, and what fsspec remembers of its address: the next one has another."""
+    server.process.kill()
+    server.process.wait()
+    from fsspec import get_filesystem_class  # noqa: PLC0415 - not installed everywhere
+
+    get_filesystem_class("s3").clear_instance_cache()
+
+
 @pytest.fixture(scope="module")
 def s3() -> Iterator[S3]:
     """One server for all tests; each has a place of its own in the bucket."""
@@ -80,8 +89,7 @@ def s3() -> Iterator[S3]:
             missing(f"{library} is not installed")
     server = started()
     yield server
-    server.process.kill()
-    server.process.wait()
+    ended(server)
 
 
 @pytest.fixture(params=["s3", "file"])
