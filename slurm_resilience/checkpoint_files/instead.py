@@ -1,15 +1,13 @@
 """What a path is, where a checkpoint was looked for and none was found."""
 
 import os
-import re
 from contextlib import suppress
 from pathlib import Path
 
 from slurm_resilience.checkpoint_files import manifest as manifests
-from slurm_resilience.checkpoint_files.listing import PREFIX, shown
+from slurm_resilience.checkpoint_files.listing import NAMED, PREFIX, shown
 
 CHECKPOINTS = f"{PREFIX}*/{manifests.NAME}"
-NAMED = re.compile(rf"{PREFIX}\d+")
 
 
 def instead(path: Path) -> str:

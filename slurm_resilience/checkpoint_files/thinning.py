@@ -15,13 +15,11 @@ from typing import NamedTuple
 from slurm_resilience.checkpoint_files import manifest as manifests
 from slurm_resilience.checkpoint_files.listing import PREFIX
 from slurm_resilience.checkpoint_files.manifest import Manifest
-from slurm_resilience.checkpoint_files.store import Store
+from slurm_resilience.checkpoint_files.store import PART, Store
 from slurm_resilience.checkpoint_files.stored import Copy, copied
 
 NAMED = re.compile(rf"{PREFIX}\d+-[0-9a-f]{{8}}")
 """What a copy is called, and a checkpoint is not: nothing else is ever deleted."""
-PARTS = re.compile(r"(.+)/part-\d{5,}")
-"""Where a node's parts lie; those of the others beside it."""
 BEGUN = 2
 """Later checkpoints that stay though parts are lacking: nodes may be sending these."""
 
@@ -48,11 +46,10 @@ def thin_out(store: Store, made: Manifest, *, keep: int) -> None:
     for name in store.names():
         if NAMED.fullmatch(name) and manifests.NAME not in store.sizes(name):
             store.delete(name, folder=True)
-    beside = PARTS.fullmatch(store.url)
-    if made.part is None or beside is None:
+    if made.part is None or not PART.search(store.url):
         going = _placed(store)[keep:]
     elif made.part.ranks[0] == 0:
-        going = _without_the_newest(_all_parts(Store(beside[1])), keep=keep)
+        going = _without_the_newest(_all_parts(Store(PART.sub("", store.url))), keep=keep)
     else:
         going = []
     for at, copy in going:
@@ -67,7 +64,7 @@ def _placed(store: Store) -> list[Placed]:
 
 def _all_parts(base: Store) -> list[Placed]:
     places = [Store(f"{base.url}/{name}") for name in base.names()]
-    return [one for place in places if PARTS.fullmatch(place.url) for one in _placed(place)]
+    return [one for place in places if PART.search(place.url) for one in _placed(place)]
 
 
 def _without_the_newest(parts: list[Placed], *, keep: int) -> list[Placed]:

@@ -1,4 +1,4 @@
-"""What `Checkpoints` is given: taken as what it means, or refused in one line that names the argument."""
+"""What a script gives: taken as what it means; of `Checkpoints`, refused in one line that names the argument."""
 
 import math
 import operator
@@ -13,19 +13,29 @@ from slurm_resilience.plain import plain
 
 MOST_SHOWN = 80
 MOST = 1 << 63
+"""The heartbeat has eight bytes for a step."""
 # A Path has made one slash of the two.
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.:-]+:/")
 
 
 def count(name: str, value: object) -> int:
     """A whole number of 1 or more; numpy's and torch's are such as well."""
-    number = 0
+    number = whole_number(value)
+    if number is None or number < 1:
+        raise refused(name, value, "a whole number, 1 or more")
+    return number
+
+
+def whole_number(value: object) -> int | None:
+    """
+    *value* as a number of Python's own, 0 or more: numpy's and torch's are whole as well, and no
+    manifest takes them. None where it is none.
+    """
+    number = -1
     if isinstance(value, SupportsIndex) and not isinstance(value, bool):
         with suppress(TypeError, RuntimeError, ValueError):  # a tensor of several elements
             number = int(operator.index(value))
-    if not 1 <= number < MOST:
-        raise refused(name, value, "a whole number, 1 or more")
-    return number
+    return number if 0 <= number < MOST else None
 
 
 def minutes(name: str, value: object) -> float:

@@ -50,8 +50,9 @@ def indexed(metadata: Metadata, plans: Mapping[int, SavePlan]) -> Index:
     """
     by_name: dict[str, list[Piece]] = {name: [] for name in metadata.state_dict_metadata}
     for rank, plan in plans.items():
-        file, places = tensors_name(rank), layout(shapes(plan.items)).places
-        for item, (sizes, _), at in zip(plan.items, shapes(plan.items), places, strict=True):
+        file, pieces = tensors_name(rank), shapes(plan.items)
+        places = layout(pieces).places
+        for item, (sizes, _), at in zip(plan.items, pieces, places, strict=True):
             offsets = item.tensor_data.chunk.offsets if item.tensor_data else ()
             by_name[item.index.fqn].append(Piece(tuple(offsets), tuple(sizes), file, at))
     return Index({name: _tensor(metadata, name, mine) for name, mine in by_name.items()})

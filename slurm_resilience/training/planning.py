@@ -21,7 +21,7 @@ from slurm_resilience.training.alike import Sample, refuse_differences, samples
 from slurm_resilience.training.index import shapes
 from slurm_resilience.training.nodes import Nodes
 from slurm_resilience.training.peers import Failure, Peers
-from slurm_resilience.training.state import Captured
+from slurm_resilience.training.state import Captured, is_sharded
 
 SAME, CHANGED, FAILED = 0, 1, 2
 
@@ -160,8 +160,8 @@ def _signature(tensors: Mapping[str, torch.Tensor]) -> list[tuple[object, ...]]:
 
 def _spread(tensor: torch.Tensor) -> tuple[object, ...]:
     """How *tensor* is spread over the ranks."""
-    any_kind: Any = tensor
-    if hasattr(tensor, "device_mesh"):
-        return (any_kind.device_mesh, any_kind.placements)
+    if is_sharded(tensor):
+        sharded: Any = tensor
+        return (sharded.device_mesh, sharded.placements)
     # Of another kind with shards of its own nothing is known: planned anew each time.
     return (object(),) if hasattr(tensor, "local_shards") else ()

@@ -140,7 +140,7 @@ def _put_back_part(state: State, name: str, values: Values, reader: Reader) -> N
             part.load_state_dict(value)
         elif isinstance(part, torch.Tensor):
             _refuse_another_shape(part, value)
-            for how in conversion(name, value.dtype, part.dtype):
+            if how := conversion(name, value.dtype, part.dtype):
                 log.warning("%s: %s: %s", reader.path, name, how)
             with torch.no_grad():
                 part.copy_(value)
@@ -197,7 +197,8 @@ def _filled(
                 f"{reader.path}: {name} has the shape {list(reader.tensor(name).sizes)}, "
                 f"this run's has {list(found.shape)}"
             )
-        converted.update(conversion(name, dtype(reader.tensor(name).dtype), found.dtype))
+        if how := conversion(name, dtype(reader.tensor(name).dtype), found.dtype):
+            converted[how] = name
         return targets.setdefault(name, found)
 
     value = decoded(data, target)

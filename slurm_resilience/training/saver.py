@@ -67,7 +67,7 @@ class Saver:
         self._reason = ""
         self._directory = checkpoints.path
         self._peers = peers
-        self._nodes, self._claim = hold
+        self._claim = hold.claim
         self._environment = environment
         self._unsound = set(choice.unsound)
         self._writing = Writing(checkpoints, peers, hold, self._unsound)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from slurm_resilience.errors import CheckpointError
-from slurm_resilience.training.layout import layout
+from slurm_resilience.training.layout import Layout, layout
 from slurm_resilience.training.memory import Memory
 from slurm_resilience.training.peers import Failure, Peers
 
@@ -39,7 +39,7 @@ class Staging:
 
     @property
     def views(self) -> list[torch.Tensor]:
-        """The copies of the last `fill`."""
+        """The copies of the last `filled`."""
         return self._views
 
     def filled(self, take: Callable[[], Sequence[torch.Tensor]]) -> memoryview | Failure:
@@ -56,36 +56,35 @@ class Staging:
             self.memory.refusal(tensors)
             return tensors
         pieces = [(tensor.shape, tensor.dtype) for tensor in tensors]
-        _, size_bytes = layout(pieces)
+        laid = layout(pieces)
         # Before a page of it is touched: the kernel does not refuse, it kills.
-        refusal = self.memory.refusal(max(0, size_bytes - len(self._block or b"")))
-        return self._peers.tried(lambda: self._fill(tensors, pieces, refusal))
+        refusal = self.memory.refusal(max(0, laid.size_bytes - len(self._block or b"")))
+        return self._peers.tried(lambda: self._fill(tensors, pieces, laid, refusal))
 
     def _fill(
-        self, tensors: Sequence[torch.Tensor], pieces: Pieces, refusal: str
+        self, tensors: Sequence[torch.Tensor], pieces: Pieces, laid: Layout, refusal: str
     ) -> memoryview:
         if refusal:
             raise CheckpointError(refusal)
         devices = cuda_devices(tensors)
-        size_bytes = self._arrange(pieces, next(iter(devices), None))
+        self._arrange(pieces, laid, next(iter(devices), None))
         for view, tensor in zip(self._views, tensors, strict=True):
             # How to wait for a device of another kind is not known here.
             view.copy_(tensor.detach(), non_blocking=tensor.is_cuda)
         for device in devices:
             torch.cuda.current_stream(device).synchronize()
-        return memoryview(self._block or b"")[:size_bytes]
+        return memoryview(self._block or b"")[: laid.size_bytes]
 
-    def _arrange(self, pieces: Pieces, device: torch.device | None) -> int:
-        places, size_bytes = layout(pieces)
-        if pieces != self._pieces:
-            self._views, self._pieces = [], []  # before the block: they hold it
-            block = self._sized(size_bytes, device)
-            self._views = [
-                _view(block, at, shape, dtype)
-                for at, (shape, dtype) in zip(places, pieces, strict=True)
-            ]
-            self._pieces = pieces
-        return size_bytes
+    def _arrange(self, pieces: Pieces, laid: Layout, device: torch.device | None) -> None:
+        if pieces == self._pieces:
+            return
+        self._views, self._pieces = [], []  # before the block: they hold it
+        block = self._sized(laid.size_bytes, device)
+        self._views = [
+            _view(block, at, shape, dtype)
+            for at, (shape, dtype) in zip(laid.places, pieces, strict=True)
+        ]
+        self._pieces = pieces
 
     def _sized(self, size_bytes: int, device: torch.device | None) -> torch.Tensor:
         if self._block is None or len(self._block) < size_bytes:

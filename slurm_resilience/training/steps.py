@@ -1,6 +1,5 @@
 """What a training says of each step: its number and its loss. What is neither is refused at once."""
 
-import operator
 from contextlib import suppress
 from typing import SupportsFloat, SupportsIndex
 
@@ -8,23 +7,18 @@ import torch
 
 from slurm_resilience.errors import UsageError
 from slurm_resilience.plain import plain
+from slurm_resilience.training.arguments import whole_number
 from slurm_resilience.training.sound import Loss
-
-MOST = 1 << 63
-"""The heartbeat has eight bytes for it."""
 
 
 def whole(step: SupportsIndex) -> int:
     """
-    *step* as a number of Python's own: numpy's and torch's are whole as well, and no manifest takes them.
+    *step* as a number of Python's own.
 
     Raises `UsageError` where it is none.
     """
-    try:
-        number = -1 if isinstance(step, bool) else int(operator.index(step))
-    except (TypeError, RuntimeError, ValueError):  # a tensor of several elements: not TypeError
-        number = -1
-    if not 0 <= number < MOST:
+    number = whole_number(step)
+    if number is None:
         raise UsageError(
             f"Run: step({plain(repr(step), most=80)}): a step is a whole number, 0 or more"
         )

@@ -33,16 +33,16 @@ def made_for(part: object, place: str, reader: Reader) -> Callable[[str], torch.
     return target
 
 
-def conversion(name: str, saved: torch.dtype, wanted: torch.dtype) -> dict[str, str]:
+def conversion(name: str, saved: torch.dtype, wanted: torch.dtype) -> str:
     """
-    How a tensor is converted for this run, and its *name*; empty: it is not.
+    How the tensor *name* is converted for this run; empty: it is not.
 
     Raises `ValueError` where that is no rounding, but loses what was saved: fractions, large numbers.
     """
     if saved == wanted:
-        return {}
+        return ""
     kinds = [(one.is_floating_point, one.is_complex) for one in (saved, wanted)]
     is_whole = not any(kinds[0])
     if kinds[0] != kinds[1] or (is_whole and torch.promote_types(saved, wanted) != wanted):
         raise ValueError(f"{name} was saved as {saved}, and is {wanted} in this run")
-    return {f"saved as {saved}, and converted to {wanted}": name}
+    return f"saved as {saved}, and converted to {wanted}"
