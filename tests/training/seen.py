@@ -1,5 +1,7 @@
 """What a test sees of a training from outside, and how it limits it."""
 
+import io
+import logging
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +30,13 @@ def has_reached(folder: Path, step: int) -> bool:
     """Whether both ranks have done *step*."""
     beats = [beat(folder, rank) for rank in range(2)]
     return all(one and one.step >= step for one in beats)
+
+
+def heard() -> io.StringIO:
+    """What this process logs from here on; for a rank, which ends with its job."""
+    said = io.StringIO()
+    logging.getLogger("slurm_resilience").addHandler(logging.StreamHandler(said))
+    return said
 
 
 @contextmanager

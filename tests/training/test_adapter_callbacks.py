@@ -1,26 +1,11 @@
 """What callbacks and a data module keep goes on as well; with the real libraries."""
 
 import importlib.util
-import json
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-PROGRAMS = Path(__file__).parent / "programs"
-
-
-def ended(program: str, folder: Path, *options: object) -> tuple[Any, str]:
-    """What *program* prints at its end, and what it logs."""
-    folder.mkdir(exist_ok=True)
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", PROGRAMS / program, folder, *map(str, options)],
-        capture_output=True, text=True, timeout=180, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1]), done.stderr
+from tests.training.scripts import ended
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("lightning"), reason="pip install lightning")

@@ -1,7 +1,6 @@
 """With the real libraries: a training stopped and resumed ends as one that was not."""
 
 import importlib.util
-import json
 import shutil
 import subprocess
 import sys
@@ -11,8 +10,7 @@ from typing import Any
 import pytest
 
 from slurm_resilience.cli import main
-
-PROGRAMS = Path(__file__).parent / "programs"
+from tests.training.scripts import PROGRAMS, ended
 
 
 def needs(*libraries: str) -> None:
@@ -24,13 +22,7 @@ def needs(*libraries: str) -> None:
 
 def trained(program: str, folder: Path, *options: object) -> Any:  # noqa: ANN401 - JSON
     """What *program* prints at its end."""
-    folder.mkdir(exist_ok=True)
-    ended = subprocess.run(
-        [sys.executable, "-W", "ignore", PROGRAMS / program, folder, *map(str, options)],
-        capture_output=True, text=True, timeout=180, check=False,
-    )  # fmt: skip
-    assert ended.returncode == 0, ended.stderr
-    return json.loads(ended.stdout.splitlines()[-1])
+    return ended(program, folder, *options)[0]
 
 
 @pytest.mark.parametrize(

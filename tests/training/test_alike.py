@@ -1,7 +1,5 @@
 """A module of which each rank has its own: never one rank's for all."""
 
-import io
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +10,10 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from slurm_resilience.checkpoint_files.listing import found
-from slurm_resilience.errors import CheckpointSaveError
 from slurm_resilience.training import Checkpoints, Run
+from tests.training.jobs import finished
 from tests.training.ranks import on_ranks
+from tests.training.seen import heard
 
 
 class Own:
@@ -41,8 +40,7 @@ def experts(*, wider: bool = False) -> nn.Linear:
 
 def saved(directory: Path, how: str) -> str:
     """One save; what the log and `finish` say."""
-    said = io.StringIO()
-    logging.getLogger("slurm_resilience").addHandler(logging.StreamHandler(said))
+    said = heard()
     layer = experts(wider=how == "wider")
     state: dict[str, Any] = {"experts": Own(layer) if how == "own" else layer}
     if how == "optimizer":
@@ -55,17 +53,13 @@ def saved(directory: Path, how: str) -> str:
         state = {"norm": alike}
     run = Run(checkpoints=Checkpoints(directory), state=state)
     run.step(run.restore())
-    try:
-        run.finish()
-    except CheckpointSaveError as error:
-        said.write(str(error))
-    return said.getvalue()
+    word = finished(run)
+    return said.getvalue() + word
 
 
 def saved_as(directory: Path, kind: str) -> str:
     """One save of parameters that are nearly the same on two ranks; what the log and `finish` say."""
-    said = io.StringIO()
-    logging.getLogger("slurm_resilience").addHandler(logging.StreamHandler(said))
+    said = heard()
     torch.manual_seed(3)
     layer = nn.Linear(50, 50)
     with torch.no_grad():
@@ -78,11 +72,8 @@ def saved_as(directory: Path, kind: str) -> str:
             layer.weight.copy_(odd.view(torch.float32).expand(50, 50))
     run = Run(checkpoints=Checkpoints(directory), state={"layer": layer})
     run.step(run.restore())
-    try:
-        run.finish()
-    except CheckpointSaveError as error:
-        said.write(str(error))
-    return said.getvalue()
+    word = finished(run)
+    return said.getvalue() + word
 
 
 def batch_norm(directory: Path, steps: int) -> tuple[int, list[float]]:

@@ -1,7 +1,6 @@
 """Where copies are to lie: a name that was mistyped is no place without copies."""
 
-from collections.abc import Callable, Iterator
-from importlib.util import find_spec
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,28 +9,16 @@ from slurm_resilience.checkpoint_files.store import Store
 from slurm_resilience.cli import main
 from slurm_resilience.errors import CheckpointCopyError
 from slurm_resilience.training import Checkpoints, Run
-from tests.missing import missing
-from tests.training.test_remote import S3, answers, ended, started
+from tests.training.s3_server import S3, answers
 from tests.training.three_saves import saved
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[S3]:
-    """With one empty bucket."""
-    for library in ("moto", "s3fs", "flask_cors"):
-        if find_spec(library) is None:
-            missing(f"{library} is not installed")
-    s3 = started()
-    yield s3
-    ended(s3)
-
-
 @pytest.fixture
-def s3(server: S3, monkeypatch: pytest.MonkeyPatch) -> S3:
+def s3(s3: S3, monkeypatch: pytest.MonkeyPatch) -> S3:
     """As s3fs finds it."""
-    for name, value in server.environment.items():
+    for name, value in s3.environment.items():
         monkeypatch.setenv(name, value)
-    return server
+    return s3
 
 
 def no_bucket(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
