@@ -1,4 +1,4 @@
-"""Where copies go."""
+"""Disks of nodes, and where copies go."""
 
 import os
 from collections.abc import Iterator
@@ -27,3 +27,12 @@ def store(
     for name, value in server.environment.items():
         monkeypatch.setenv(name, value)
     return Store(f"s3://bucket/{tmp_path.name}-{os.getpid()}")
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> list[Path]:
+    """Three nodes; the third is to take the place of another."""
+    disks = [tmp_path / f"n{number}" for number in range(3)]
+    for disk in disks:
+        disk.mkdir()
+    return disks

@@ -1,6 +1,5 @@
 """Checkpoints on a disk of each node: all parts of one, or an older one; never a mixture."""
 
-import importlib.util
 import itertools
 import json
 import random
@@ -22,24 +21,11 @@ from slurm_resilience.watch.heartbeat import beat_path
 from tests.missing import missing
 from tests.training import jobs, node_jobs
 from tests.training.ranks import Ranks, on_ranks
+from tests.training.seen import steps_saved
 from tests.training.test_kill import saved_step, wait_for_save
 
 STRIDE = 4
 """Of the steps of a save at which a rank is killed; 1 tries all."""
-
-
-@pytest.fixture
-def nodes(tmp_path: Path) -> list[Path]:
-    """Three nodes; the third is to take the place of another."""
-    disks = [tmp_path / f"n{number}" for number in range(3)]
-    for disk in disks:
-        disk.mkdir()
-    return disks
-
-
-def steps(node: Path) -> list[int]:
-    """Of what a node holds, the oldest first."""
-    return sorted(entry.manifest.step for entry in found(node / "c") if entry.manifest)
 
 
 def test_each_node_holds_a_part_of_its_own_ranks(tmp_path: Path, nodes: list[Path]) -> None:
@@ -49,7 +35,7 @@ def test_each_node_holds_a_part_of_its_own_ranks(tmp_path: Path, nodes: list[Pat
     said = on_ranks(node_jobs.save, two, 5, world_size=4, folder=tmp_path / "b")
 
     assert said == ["saved"] * 4
-    assert [steps(node) for node in two] == [[3, 4]] * 2
+    assert [steps_saved(node / "c") for node in two] == [[3, 4]] * 2
     parts = [found(node / "c")[0] for node in two]
     known = [entry.manifest.part for entry in parts if entry.manifest]
     assert [part.ranks for part in known if part] == [(0, 1), (2, 3)]
@@ -174,7 +160,7 @@ def test_a_damaged_part_takes_all_ranks_back(tmp_path: Path, nodes: list[Path]) 
     said = on_ranks(node_jobs.restore, two, world_size=4, folder=tmp_path / "b")
 
     assert said == ["start 4 level 3"] * 4
-    assert [steps(node) for node in two] == [[3, 4], [3]]
+    assert [steps_saved(node / "c") for node in two] == [[3, 4], [3]]
     assert len(put_aside(two[1] / "c")) == 1
 
 
@@ -193,7 +179,7 @@ def test_a_node_in_place_of_another_is_refused_with_one_line(
     assert "where rank 2 runs, holds no part of it" in said[0]
     assert "restore(anew=True)" in said[0]
     assert "\n" not in said[0]
-    assert steps(nodes[0]) == [3, 4]
+    assert steps_saved(nodes[0] / "c") == [3, 4]
     back = on_ranks(node_jobs.restore, nodes[:2], world_size=4, folder=tmp_path / "b")
     assert back == ["start 5 level 4"] * 4
 
@@ -212,7 +198,7 @@ def test_beginning_anew_on_other_nodes_keeps_the_parts(
         "step-000000003-1", "step-000000004-1",
     }  # fmt: skip
     on_ranks(node_jobs.save, swapped, 2, world_size=4, folder=tmp_path / "b")
-    assert [steps(node) for node in swapped] == [[0, 1]] * 2
+    assert [steps_saved(node / "c") for node in swapped] == [[0, 1]] * 2
 
 
 def test_nodes_in_another_order_are_told(tmp_path: Path, nodes: list[Path]) -> None:
@@ -224,58 +210,6 @@ def test_nodes_in_another_order_are_told(tmp_path: Path, nodes: list[Path]) -> N
     assert len({line.partition(" is whole ")[2] for line in said}) == 1
     assert "it is the part of ranks 2 to 3, from " in said[0]
     assert "and ranks 0 to 1 run here" in said[0]
-
-
-@pytest.fixture
-def copies(tmp_path: Path) -> str:
-    """Where copies go."""
-    if not importlib.util.find_spec("fsspec"):
-        missing("fsspec is not installed")
-    (tmp_path / "bucket").mkdir()
-    return f"file://{tmp_path / 'bucket'}"
-
-
-def test_a_node_in_place_of_another_gets_its_part_from_the_copies(
-    tmp_path: Path, nodes: list[Path], copies: str
-) -> None:
-    """The node that has its part keeps it; the new one fetches what the lost one had."""
-    on_ranks(node_jobs.save, nodes[:2], 1, copies, world_size=4, folder=tmp_path / "b")
-    swapped = [nodes[0], nodes[2]]
-
-    said = on_ranks(node_jobs.restore, swapped, "", copies, world_size=4, folder=tmp_path / "b")
-
-    assert said == ["start 1 level 0"] * 4
-    assert [steps(node) for node in swapped] == [[0]] * 2
-    assert not put_aside(nodes[0] / "c")
-
-
-def test_all_nodes_in_other_places_get_their_parts_from_the_copies(
-    tmp_path: Path, nodes: list[Path], copies: str
-) -> None:
-    """Nodes in another order too: what they hold goes into quarantine, for the copies' sake."""
-    on_ranks(node_jobs.save, nodes[:2], 1, copies, world_size=4, folder=tmp_path / "b")
-    others = nodes[1::-1]
-
-    said = on_ranks(node_jobs.restore, others, "", copies, world_size=4, folder=tmp_path / "b")
-
-    assert said == ["start 1 level 0"] * 4
-    assert all(len(put_aside(node / "c")) == 1 for node in others)
-
-
-def test_a_damaged_copy_of_a_part_is_refused(
-    tmp_path: Path, nodes: list[Path], copies: str
-) -> None:
-    """By all ranks, naming it."""
-    on_ranks(node_jobs.save, nodes[:2], 1, copies, world_size=4, folder=tmp_path / "b")
-    file = next((tmp_path / "bucket" / "part-00002").glob("step-*/rank-00002.tensors"))
-    with file.open("r+b") as content:
-        content.write(b"?")
-    swapped = [nodes[0], nodes[2]]
-
-    said = on_ranks(node_jobs.restore, swapped, "", copies, world_size=4, folder=tmp_path / "b")
-
-    assert all(line.startswith("CheckpointCopyError: ") for line in said)
-    assert all("rank-00002.tensors is damaged" in line for line in said)
 
 
 def test_the_commands_say_whose_part_it_is(
@@ -348,7 +282,7 @@ def test_torchrun_on_two_nodes_with_one_name_for_their_disks(
 
     assert torchrun(nodes[:2], local, steps=2) == "start 0"
     assert torchrun(nodes[:2], local, steps=3) == "start 2"
-    assert [steps(node) for node in nodes[:2]] == [[0, 1, 2]] * 2
+    assert [steps_saved(node / "c") for node in nodes[:2]] == [[0, 1, 2]] * 2
     assert not list(local.iterdir())
 
 
@@ -374,21 +308,3 @@ def torchrun(nodes: list[Path], local: Path, *, steps: int) -> str:
     ended = [process.communicate(timeout=120) for process in started]
     assert [process.returncode for process in started] == [0] * len(nodes), ended
     return ended[0][0].strip()
-
-
-def test_where_a_copy_of_a_part_is_damaged_the_copies_before_are_fetched(
-    tmp_path: Path, nodes: list[Path], copies: str
-) -> None:
-    """By all ranks, the parts of one step."""
-    on_ranks(node_jobs.save, nodes[:2], 2, world_size=4, folder=tmp_path / "b")
-    for node, part in zip(nodes, ("part-00000", "part-00002"), strict=False):
-        for checkpoint in sorted((node / "c").glob("step-*")):
-            assert main(["checkpoint", "copy", str(checkpoint), f"{copies}/{part}"]) == 0
-    newest = max((tmp_path / "bucket" / "part-00002").glob("step-*"))
-    with (newest / "rank-00002.tensors").open("r+b") as content:
-        content.write(b"?")
-    swapped = [nodes[0], nodes[2]]
-
-    said = on_ranks(node_jobs.restore, swapped, "", copies, world_size=4, folder=tmp_path / "b")
-
-    assert said == ["start 1 level 0"] * 4
